@@ -1,0 +1,289 @@
+"""The nouns of the whole program: what one run of speculative decoding is made of.
+
+A run is a header followed by events, in order. Live, they arrive over a pipe; recorded,
+the same lines lie in a file. `Trace` folds them into the current run: a `Rewind` takes
+back the rounds nobody has seen yet, so the event stream only ever grows.
+
+Knows nothing of models, pictures, files or JSON (see `codec`). Standard library only.
+
+Conventions: seconds are measured on the compute clock (device-synchronised, evidence
+excluded); probabilities are the processed ones (temperature, top-k, top-p applied) that
+were really drawn from and tested; positions count tokens from the start of the prompt.
+Token text is decoded with ``surrogateescape``, so that a token holding half a character
+still joins with its neighbours into the right text (see `join_text`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+FORMAT = "verifybox-run"
+VERSION = 1
+
+Verdict = Literal["accepted", "rejected", "discarded"]
+EmitKind = Literal["recovered", "bonus"]
+FinishReason = Literal["eos", "stop", "length", "context", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One vocabulary entry: its id and its own text (surrogates stand for partial bytes)."""
+
+    id: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A token and its probability under one law."""
+
+    token: Token
+    prob: float
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """A distribution as shown to people: its likeliest entries, and the mass of all others."""
+
+    top: tuple[Candidate, ...]
+    rest: float
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """One draft token with everything its verdict rests on.
+
+    `draw` is None when the token was discarded (never judged). `origin` is the position
+    of the text it was copied from, when the drafter copies. `source` names the part of the
+    drafter that proposed it ("n-gram", "store", "model", …).
+    """
+
+    token: Token
+    draft_prob: float
+    target_prob: float
+    accept_prob: float
+    draw: float | None
+    verdict: Verdict
+    draft_law: Law
+    target_law: Law
+    source: str
+    origin: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """The target's own token that ends a round: a correction ("recovered") or a bonus.
+
+    `law` is what it was drawn from: the residual after a rejection, the target's own
+    distribution one past the last guess for a bonus (and in a round with no guesses).
+    """
+
+    token: Token
+    kind: EmitKind
+    prob: float
+    draw: float
+    law: Law
+    target_law: Law
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What may change while a run goes on. `speculative` False means the target alone."""
+
+    drafter: str = "auto"
+    k: int = 4
+    quality: float = 100.0
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    speculative: bool = True
+
+    @property
+    def effective_k(self) -> int:
+        """Guesses asked for per round under these settings."""
+        return self.k if self.speculative and self.drafter != "none" else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One proposal and its verification.
+
+    `emitted` is None only when an accepted guess already ended the run (end of text, a
+    stop string). `position` is the index of the first guess in the sequence.
+    `draft_step_seconds` has one entry per draft step (one per guess for a model; a single
+    entry for a lookup). `cold` marks a round whose pass followed an idle pause: it is left
+    out of every rate. `evidence_seconds` is the time spent writing this event.
+    """
+
+    index: int
+    position: int
+    settings: Settings
+    guesses: tuple[Guess, ...]
+    emitted: Emitted | None
+    draft_step_seconds: tuple[float, ...]
+    verify_seconds: float
+    evidence_seconds: float = 0.0
+    cold: bool = False
+
+    @property
+    def accepted(self) -> int:
+        """Length of the accepted prefix."""
+        return sum(guess.verdict == "accepted" for guess in self.guesses)
+
+    @property
+    def draft_seconds(self) -> float:
+        return sum(self.draft_step_seconds)
+
+    @property
+    def seconds(self) -> float:
+        """Compute time of the round: drafting plus the target pass."""
+        return self.draft_seconds + self.verify_seconds
+
+    @property
+    def committed(self) -> tuple[Token, ...]:
+        """The tokens this round adds to the text, in order."""
+        kept = tuple(guess.token for guess in self.guesses[: self.accepted])
+        return kept if self.emitted is None else (*kept, self.emitted.token)
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """The same target alone, one token per pass, measured in this session (medians)."""
+
+    pass_seconds: float
+    passes: int
+
+    @property
+    def tokens_per_second(self) -> float:
+        return 1.0 / self.pass_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class RunHeader:
+    """First line of every run: the full configuration and the prompt as tokens.
+
+    `chat` says whether the template wrapped the prompt. `drafter` of `settings` may be
+    "auto"; `drafter` here is what that meant on this machine and `drafter_reason` why.
+    """
+
+    run_id: str
+    created: str
+    target: str
+    device: str
+    dtype: str
+    kernel: str
+    drafter: str
+    drafter_reason: str
+    settings: Settings
+    prompt: str
+    chat: bool
+    prompt_tokens: tuple[Token, ...]
+    vocab_size: int
+    context_limit: int
+    max_new_tokens: int
+    stop: tuple[str, ...]
+    seed: int
+    baseline: Baseline | None
+    prefill_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rewind:
+    """Rounds from `to_round` on were never shown and are taken back; `settings` act from there."""
+
+    to_round: int
+    settings: Settings
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinished:
+    reason: FinishReason
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFailed:
+    message: str
+
+
+RunEvent = RunHeader | Round | Rewind | RunFinished | RunFailed
+
+
+@dataclass(frozen=True, slots=True)
+class EngineState:
+    """What the engine process is doing between runs; never part of a run file.
+
+    `done` and `total` are bytes while fetching, else 0. `drafters` lists what can be
+    chosen once the engine is ready.
+    """
+
+    phase: Literal["fetching", "loading", "measuring", "ready", "failed"]
+    detail: str = ""
+    done: int = 0
+    total: int = 0
+    rate: float = 0.0
+    drafters: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The current run: a fold over the events so far. Immutable; `extend` returns a new one."""
+
+    header: RunHeader | None = None
+    rounds: tuple[Round, ...] = ()
+    end: RunFinished | RunFailed | None = None
+
+    def extend(self, event: RunEvent) -> Trace:
+        """Return the trace after one more event.
+
+        Raises ValueError on an event that cannot follow: a second header, a round before
+        the header, a round whose index skips, a rewind past the end.
+        """
+        if isinstance(event, RunHeader):
+            if self.header is not None:
+                raise ValueError("a run has one header, and this is its second")
+            return replace(self, header=event)
+        if self.header is None and not isinstance(event, RunFailed):
+            raise ValueError(f"{type(event).__name__} before the run's header")
+        if isinstance(event, Round):
+            if event.index != len(self.rounds):
+                raise ValueError(f"round {event.index} where round {len(self.rounds)} is due")
+            return replace(self, rounds=(*self.rounds, event))
+        if isinstance(event, Rewind):
+            if not 0 <= event.to_round <= len(self.rounds):
+                raise ValueError(f"rewind to round {event.to_round} of {len(self.rounds)}")
+            return replace(self, rounds=self.rounds[: event.to_round], end=None)
+        return replace(self, end=event)
+
+    def __getitem__(self, rounds: slice) -> Trace:
+        """The run as it stood after those first rounds: ``trace[:n]``."""
+        if rounds.start not in (None, 0) or rounds.step is not None:
+            raise ValueError("a trace is only cut from its start: trace[:n]")
+        kept = self.rounds[rounds]
+        return replace(self, rounds=kept, end=self.end if len(kept) == len(self.rounds) else None)
+
+    @property
+    def committed(self) -> tuple[Token, ...]:
+        """Every token after the prompt, in order."""
+        return tuple(token for each in self.rounds for token in each.committed)
+
+    @property
+    def text(self) -> str:
+        """What the run has written so far."""
+        return join_text(self.committed)
+
+
+def fold(events: Iterable[RunEvent]) -> Trace:
+    """Fold events into the run they describe."""
+    trace = Trace()
+    for event in events:
+        trace = trace.extend(event)
+    return trace
+
+
+def join_text(tokens: Iterable[Token]) -> str:
+    """Join token texts into readable text; bytes that never became a character read as U+FFFD."""
+    joined = "".join(token.text for token in tokens)
+    return joined.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

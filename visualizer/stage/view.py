@@ -1,0 +1,36 @@
+"""How the viewer looks at a run: the frozen third argument of every scene."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Preset = Literal["default", "side", "top"]
+Quality = Literal["software", "low", "medium", "high", "ultra"]
+
+PRESETS: tuple[Preset, ...] = ("default", "side", "top")
+
+
+@dataclass(frozen=True, slots=True)
+class Orbit:
+    """The user's offset from the preset camera: added after composing, never stored in a scene."""
+
+    yaw: float = 0.0  # radians
+    pitch: float = 0.0  # radians
+    zoom: float = 1.0  # factor on the distance
+    pan: tuple[float, float] = (0.0, 0.0)  # world units along camera right and up
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Everything but the run and the time that a picture depends on."""
+
+    width: int = 1280  # framebuffer pixels
+    height: int = 720
+    theme: str = "dark"
+    preset: Preset = "default"
+    orbit: Orbit = Orbit()
+    free: tuple[float, float, float, float] = (0.0, 0.0, 1.0, 1.0)  # see Camera.free
+    selected: int = 0  # pick id
+    reduce_motion: bool = False
+    quality: Quality = "high"
