@@ -48,7 +48,7 @@ def decode(line: str) -> Message:
         body = json.loads(line)
     except ValueError as error:
         raise CodecError(f"this line is not JSON: {line[:80]!r}") from error
-    if not isinstance(body, dict) or body.get("event") not in _EVENTS:
+    if not isinstance(body, dict) or str(body.get("event")) not in _EVENTS:
         raise CodecError(f"this line is no event of a run: {line[:80]!r}")
     if body["event"] == "RunHeader":
         _check_format(body)
@@ -99,7 +99,7 @@ def to_plain(value: Any) -> Any:
 
 def from_plain(cls: type[_T], body: dict[str, Any]) -> _T:
     """Build dataclass `cls` from a dict, checking every field's type against its annotation."""
-    hints = _hints(cls)
+    hints = _hints(cast(Any, cls))
     values = {}
     for name, hint in hints.items():
         if name in body:

@@ -271,8 +271,9 @@ class Trace:
 
     @property
     def text(self) -> str:
-        """What the run has written so far."""
-        return join_text(self.committed)
+        """What the run has written so far; the token that ended the text is not part of it."""
+        ended = isinstance(self.end, RunFinished) and self.end.reason == "eos"
+        return join_text(self.committed[:-1] if ended else self.committed)
 
 
 def fold(events: Iterable[RunEvent]) -> Trace:
