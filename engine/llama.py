@@ -1,0 +1,385 @@
+"""A lean Llama: weights in a few stacked tensors, one sequence, a cache rolled back by length.
+
+`Runner.forward` feeds tokens at explicit positions and returns their logits; `rollback`
+forgets rows by moving one counter. How the arithmetic is done is a `Kernel`'s business
+(see `kernels`); the plain-torch one here runs on every device and in every precision.
+
+Knows nothing of drafting, sampling or text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+class ModelError(ValueError):
+    """A folder this program cannot run as a model; the message is one clear sentence."""
+
+
+class ContextFullError(ValueError):
+    """Feeding these tokens would run past the context limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class LlamaConfig:
+    """Shape of a Llama-type model. `context` is the longest sequence it was trained for."""
+
+    vocab_size: int
+    hidden_size: int
+    mlp_size: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    rope_theta: float
+    norm_eps: float
+    context: int
+
+    @classmethod
+    def from_folder(cls, folder: Path) -> LlamaConfig:
+        """Read ``config.json`` as Hugging Face writes it. Raises ModelError."""
+        try:
+            body = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ModelError(f"{folder} has no readable config.json: {error}") from error
+        return cls.from_dict(body)
+
+    @classmethod
+    def from_dict(cls, body: dict[str, Any]) -> LlamaConfig:
+        """Take the fields of a Hugging Face config. Raises ModelError when they are not ours."""
+        kind = body.get("model_type")
+        rope = body.get("rope_parameters") or body.get("rope_scaling") or {}
+        if kind != "llama":
+            raise ModelError(f"model type {kind!r} is not supported: only 'llama' is")
+        if rope.get("rope_type", rope.get("type", "default")) != "default":
+            raise ModelError("scaled rotary positions are not supported")
+        if body.get("attention_bias") or body.get("mlp_bias"):
+            raise ModelError("projections with a bias are not supported")
+        try:
+            heads = int(body["num_attention_heads"])
+            hidden = int(body["hidden_size"])
+            return cls(
+                vocab_size=int(body["vocab_size"]),
+                hidden_size=hidden,
+                mlp_size=int(body["intermediate_size"]),
+                layers=int(body["num_hidden_layers"]),
+                heads=heads,
+                kv_heads=int(body.get("num_key_value_heads") or heads),
+                head_dim=int(body.get("head_dim") or hidden // heads),
+                rope_theta=float(body.get("rope_theta") or rope.get("rope_theta", 10000.0)),
+                norm_eps=float(body["rms_norm_eps"]),
+                context=int(body["max_position_embeddings"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise ModelError(f"config.json lacks or garbles {error}") from error
+
+    @property
+    def qkv_size(self) -> int:
+        """Rows of the fused query, key and value projection."""
+        return (self.heads + 2 * self.kv_heads) * self.head_dim
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Every tensor of a model, stacked over layers (L first), projections fused.
+
+    embedding (V, hidden) · attention_norm, mlp_norm (L, hidden) · qkv (L, qkv, hidden) ·
+    output (L, hidden, heads·dim) · gate_up (L, 2·mlp, hidden) · down (L, hidden, mlp) ·
+    norm (hidden) · head (V', hidden). `vocab_ids` (V') names the ids a reduced head scores;
+    None means the head covers the whole vocabulary in order.
+    """
+
+    config: LlamaConfig
+    embedding: Tensor
+    attention_norm: Tensor
+    qkv: Tensor
+    output: Tensor
+    mlp_norm: Tensor
+    gate_up: Tensor
+    down: Tensor
+    norm: Tensor
+    head: Tensor
+    vocab_ids: Tensor | None = None
+
+    @classmethod
+    def load(cls, folder: Path, dtype: torch.dtype = torch.float32, device: str = "cpu") -> Weights:
+        """Read a Hugging Face folder's safetensors. Raises ModelError naming what is wrong."""
+        config = LlamaConfig.from_folder(folder)
+        return cls.from_tensors(config, _read_safetensors(folder), dtype, device)
+
+    @classmethod
+    def from_tensors(
+        cls,
+        config: LlamaConfig,
+        tensors: dict[str, Tensor],
+        dtype: torch.dtype = torch.float32,
+        device: str = "cpu",
+        embedding: Tensor | None = None,
+    ) -> Weights:
+        """Stack and fuse tensors named as Hugging Face names them, with or without ``model.``.
+
+        `embedding`, when given, is the target's, shared by a drafter that has none of its own.
+        A ``vocab_ids`` tensor makes the head those rows of the embedding.
+        """
+        named = {name.removeprefix("model."): tensor for name, tensor in tensors.items()}
+
+        def take(name: str) -> Tensor:
+            try:
+                return named[name].to(device=device, dtype=dtype)
+            except KeyError:
+                raise ModelError(f"the weights lack {name}") from None
+
+        def stack(*names: str) -> Tensor:
+            parts = [[f"layers.{i}.{name}.weight" for name in names] for i in range(config.layers)]
+            rows = sum(take(name).shape[0] for name in parts[0])
+            stacked = torch.empty(
+                config.layers, rows, *take(parts[0][0]).shape[1:], dtype=dtype, device=device
+            )
+            for layer, layer_names in zip(stacked, parts, strict=True):
+                torch.cat([take(name) for name in layer_names], out=layer)
+            return stacked
+
+        table = take("embed_tokens.weight") if embedding is None else embedding
+        ids = named.get("vocab_ids")
+        head = take("lm_head.weight") if "lm_head.weight" in named else table
+        weights = cls(
+            config=config,
+            embedding=table,
+            attention_norm=stack("input_layernorm"),
+            qkv=stack("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+            output=stack("self_attn.o_proj"),
+            mlp_norm=stack("post_attention_layernorm"),
+            gate_up=stack("mlp.gate_proj", "mlp.up_proj"),
+            down=stack("mlp.down_proj"),
+            norm=take("norm.weight"),
+            head=head if ids is None else table[ids.long().to(table.device)].contiguous(),
+            vocab_ids=None if ids is None else ids.long().to(device),
+        )
+        weights.check_shapes()
+        return weights
+
+    def check_shapes(self) -> None:
+        """Raise ModelError unless every tensor has the shape the config promises."""
+        c = self.config
+        expected = {
+            "embedding": (c.vocab_size, c.hidden_size),
+            "qkv": (c.layers, c.qkv_size, c.hidden_size),
+            "output": (c.layers, c.hidden_size, c.heads * c.head_dim),
+            "gate_up": (c.layers, 2 * c.mlp_size, c.hidden_size),
+            "down": (c.layers, c.hidden_size, c.mlp_size),
+        }
+        for name, shape in expected.items():
+            if tuple(getattr(self, name).shape) != shape:
+                found = tuple(getattr(self, name).shape)
+                raise ModelError(f"{name} has shape {found}, the config promises {shape}")
+
+    def first_layers(self, count: int) -> Weights:
+        """The model cut after its first `count` layers; shares memory with this one."""
+        if not 1 <= count <= self.config.layers:
+            raise ValueError(f"layers must be 1 to {self.config.layers}, not {count}")
+        return replace(
+            self,
+            config=replace(self.config, layers=count),
+            attention_norm=self.attention_norm[:count],
+            qkv=self.qkv[:count],
+            output=self.output[:count],
+            mlp_norm=self.mlp_norm[:count],
+            gate_up=self.gate_up[:count],
+            down=self.down[:count],
+        )
+
+
+def _read_safetensors(folder: Path) -> dict[str, Tensor]:
+    from safetensors.torch import load_file
+
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
+        raise ModelError(f"{folder} holds no .safetensors weights; other formats are not opened")
+    tensors: dict[str, Tensor] = {}
+    for file in files:
+        try:
+            tensors |= load_file(file)
+        except Exception as error:
+            raise ModelError(f"{file.name} is not a whole safetensors file: {error}") from error
+    return tensors
+
+
+class Cache:
+    """Keys and values of one sequence: two tensors (layers, kv heads, context, head dim).
+
+    Preallocated; rows at and past a runner's length are scratch. Layers may be shared by a
+    runner that uses only the first of them.
+    """
+
+    def __init__(self, config: LlamaConfig, context: int, dtype: torch.dtype, device: str) -> None:
+        shape = (config.layers, config.kv_heads, context, config.head_dim)
+        self.keys = torch.zeros(shape, dtype=dtype, device=device)
+        self.values = torch.zeros(shape, dtype=dtype, device=device)
+
+    @property
+    def context(self) -> int:
+        return self.keys.shape[2]
+
+
+class Kernel(Protocol):
+    """A way to run the layers. `name` is shown to people."""
+
+    name: str
+
+    def hidden(self, ids: Sequence[int], start: int, cache: Cache) -> Tensor:
+        """Feed `ids` at positions `start`…, writing their cache rows; (n, hidden) after norm."""
+        ...
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Score rows (n, hidden) over the head: (n, V')."""
+        ...
+
+
+def rope_table(config: LlamaConfig, context: int) -> tuple[Tensor, Tensor]:
+    """Cosines and sines (context, head_dim / 2) in float32, as transformers computes them."""
+    exponents = torch.arange(0, config.head_dim, 2, dtype=torch.int64).float() / config.head_dim
+    frequencies = 1.0 / (config.rope_theta**exponents)
+    angles = torch.arange(context, dtype=torch.float32)[:, None] * frequencies[None, :]
+    return angles.cos(), angles.sin()
+
+
+class TorchKernel:
+    """The layers in stock torch operations: any device, any precision."""
+
+    name = "torch"
+
+    def __init__(self, weights: Weights, context: int) -> None:
+        self.weights = weights
+        like = weights.embedding
+        cos, sin = rope_table(weights.config, context)
+        self._cos = torch.cat((cos, cos), -1).to(like)  # (context, head_dim)
+        self._sin = torch.cat((-sin, sin), -1).to(like)  # sign of rotate-half folded in
+
+    @torch.inference_mode()
+    def hidden(self, ids: Sequence[int], start: int, cache: Cache) -> Tensor:
+        w = self.weights
+        end = start + len(ids)
+        x = w.embedding[torch.as_tensor(ids, device=w.embedding.device)]  # (n, hidden)
+        seen = torch.arange(end, device=x.device)
+        mask = seen[None, :] <= seen[start:, None]  # (n, end): row i sees positions <= start + i
+        for layer in range(w.config.layers):
+            normed = self._norm(x, w.attention_norm[layer])
+            mixed = self._attention(normed, layer, start, cache, mask)
+            x = x + F.linear(mixed, w.output[layer])
+            normed = self._norm(x, w.mlp_norm[layer])
+            gate, up = F.linear(normed, w.gate_up[layer]).chunk(2, dim=-1)
+            x = x + F.linear(F.silu(gate) * up, w.down[layer])
+        return self._norm(x, w.norm)
+
+    @torch.inference_mode()
+    def logits(self, hidden: Tensor) -> Tensor:
+        return F.linear(hidden, self.weights.head)
+
+    def _attention(self, x: Tensor, layer: int, start: int, cache: Cache, mask: Tensor) -> Tensor:
+        c = self.weights.config
+        rows, end = x.shape[0], start + x.shape[0]
+        fused = F.linear(x, self.weights.qkv[layer]).view(rows, -1, c.head_dim).transpose(0, 1)
+        queries, keys, values = fused.split((c.heads, c.kv_heads, c.kv_heads))
+        cache.keys[layer, :, start:end] = self._rotate(keys, start, end)
+        cache.values[layer, :, start:end] = values
+        mixed = F.scaled_dot_product_attention(
+            self._rotate(queries, start, end)[None],
+            cache.keys[layer, :, :end][None],
+            cache.values[layer, :, :end][None],
+            attn_mask=mask,
+            enable_gqa=True,
+        )  # (1, heads, n, head_dim)
+        return mixed[0].transpose(0, 1).reshape(rows, -1)
+
+    def _rotate(self, heads: Tensor, start: int, end: int) -> Tensor:
+        """Rotary positions on (heads, n, head_dim)."""
+        swapped = torch.cat(heads.chunk(2, dim=-1)[::-1], dim=-1)
+        return heads * self._cos[start:end] + swapped * self._sin[start:end]
+
+    def _norm(self, x: Tensor, weight: Tensor) -> Tensor:
+        return F.rms_norm(x, weight.shape, weight, self.weights.config.norm_eps)
+
+
+class Runner:
+    """One sequence through one model.
+
+    `length` tokens have been fed and their cache rows are valid. `hidden` holds the last
+    forward's final hidden states (n, hidden), after the final norm.
+    """
+
+    def __init__(
+        self,
+        weights: Weights,
+        context: int = 2048,
+        kernel: Kernel | None = None,
+        cache: Cache | None = None,
+    ) -> None:
+        context = min(context, weights.config.context)
+        like = weights.embedding
+        self.weights = weights
+        self.kernel = kernel or TorchKernel(weights, context)
+        self.cache = cache or Cache(weights.config, context, like.dtype, str(like.device))
+        self.length = 0
+        self.hidden = like.new_empty(0, weights.config.hidden_size)
+
+    @property
+    def context(self) -> int:
+        """Most tokens the cache can hold."""
+        return self.cache.context
+
+    def forward(self, ids: Sequence[int], last_only: bool = False) -> Tensor:
+        """Feed `ids` after the rows held and return logits (n, vocab), or (1, vocab) of the last.
+
+        Ids outside a reduced vocabulary score −inf. Raises ContextFullError before touching
+        anything when they do not fit, ValueError when `ids` is empty.
+        """
+        if not ids:
+            raise ValueError("forward needs at least one token")
+        if self.length + len(ids) > self.context:
+            raise ContextFullError(
+                f"{self.length} tokens held and {len(ids)} more exceed the context of "
+                f"{self.context}"
+            )
+        self.hidden = self.kernel.hidden(ids, self.length, self.cache)
+        self.length += len(ids)
+        logits = self.kernel.logits(self.hidden[-1:] if last_only else self.hidden)
+        return self._full_width(logits.to(torch.promote_types(logits.dtype, torch.float32)))
+
+    def rollback(self, length: int) -> None:
+        """Forget every row from `length` on. Equal to the present length: no change.
+
+        Raises ValueError when fewer than `length` rows are held, or it is negative.
+        """
+        if not 0 <= length <= self.length:
+            raise ValueError(f"cannot roll back to {length}: {self.length} rows are held")
+        self.length = length
+
+    def adopt(self, length: int) -> None:
+        """Count the first `length` rows as held: another runner on this cache has filled them."""
+        if not 0 <= length <= self.context:
+            raise ValueError(f"cannot adopt {length} rows of a cache of {self.context}")
+        self.length = length
+
+    def first_layers(self, count: int) -> Runner:
+        """A runner of the first `count` layers on *this* runner's cache rows.
+
+        Rows below the owner's length are already right for it (`adopt` them); rows it writes
+        past that length are overwritten when the owner feeds the same positions.
+        """
+        return Runner(self.weights.first_layers(count), self.context, cache=self.cache)
+
+    def _full_width(self, logits: Tensor) -> Tensor:
+        ids = self.weights.vocab_ids
+        if ids is None:
+            return logits
+        full = logits.new_full((logits.shape[0], self.weights.config.vocab_size), -torch.inf)
+        full[:, ids] = logits
+        return full
