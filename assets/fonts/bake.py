@@ -10,6 +10,7 @@ library alone can read them (`visualizer.stage.text.atlas_pixels`).
 
 from __future__ import annotations
 
+import ctypes
 import json
 import struct
 import zlib
@@ -56,6 +57,7 @@ Glyph = tuple[int, "NDArray[np.uint8]", tuple[float, float, float]]
 
 def main() -> None:
     faces = [freetype.Face(str(HERE / name)) for name in FACES]
+    untangle_overlaps()
     glyphs = list(render(faces))
     pixels, places = pack([bitmap for _, bitmap, _ in glyphs])
     metrics = {
@@ -75,6 +77,14 @@ def main() -> None:
     (HERE / "atlas.png").write_bytes(png(pixels))
     (HERE / "atlas.json").write_text(json.dumps(metrics, separators=(",", ":")) + "\n")
     print(f"{len(glyphs)} glyphs, {pixels.shape[1]} x {pixels.shape[0]}")
+
+
+def untangle_overlaps() -> None:
+    """Tell the distance renderer that contours may cross, as in Ç or ‡: no seams inside."""
+    on = ctypes.c_int(1)
+    library = freetype.get_handle()
+    if freetype.FT_Property_Set(library, b"sdf", b"overlaps", ctypes.byref(on)):
+        raise RuntimeError("this FreeType cannot render overlapping contours")
 
 
 def render(faces: list[freetype.Face]) -> Iterator[Glyph]:
