@@ -1,0 +1,193 @@
+"""Serves one picture: turns requests into runs, a bounded number of rounds ahead of it.
+
+The loop has one rule: obey requests first, then make the next round if the picture is less
+than `LOOKAHEAD` rounds behind, else wait. A run that fails is an event (`RunFailed`) and the
+process lives; an engine that cannot be opened is an `EngineState` and the process ends.
+
+Knows requests, events and an engine's verbs; nothing of pipes, pictures or the mathematics
+of a round.
+"""
+
+from __future__ import annotations
+
+import gc
+import queue
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Protocol
+
+from engine.codec import CodecError, Message
+from engine.requests import Change, Quit, Request, Shown, Start, Stop
+from engine.trace import (
+    EngineState,
+    Rewind,
+    Round,
+    RunFailed,
+    RunFinished,
+    RunHeader,
+    Settings,
+)
+
+LOOKAHEAD = 6
+"""Rounds made beyond the last one shown: never starves a picture, and little to take back."""
+
+Inbox = queue.SimpleQueue[Request | CodecError]
+Emit = Callable[[Message], None]
+
+
+class Session(Protocol):
+    """One run in the making."""
+
+    @property
+    def header(self) -> RunHeader: ...
+    @property
+    def finished(self) -> RunFinished | None: ...
+    def advance(self) -> Round:
+        """Make the next round of a run that is not finished."""
+
+    def rewind(self, to_round: int, settings: Settings) -> None:
+        """Take back rounds from `to_round` on; ValueError when `settings` cannot be had."""
+
+
+class Engine(Protocol):
+    """A target and its drafters, ready."""
+
+    @property
+    def drafters(self) -> tuple[str, ...]: ...
+    def begin(self, request: Start) -> Session:
+        """Start a run. ValueError, one clear sentence, when it cannot be."""
+
+
+def serve(open_engine: Callable[[Emit], Engine], inbox: Inbox, emit: Emit) -> int:
+    """Open the engine, then serve requests until told to quit. Returns the exit code."""
+    try:
+        engine = open_engine(emit)
+    except Exception as error:  # whatever it is, people get a sentence
+        traceback.print_exc()
+        emit(EngineState("failed", sentence(error)))
+        return 1
+    Worker(engine, inbox, emit).work()
+    return 0
+
+
+class Worker:
+    """The loop, and where run and picture stand."""
+
+    def __init__(self, engine: Engine, inbox: Inbox, emit: Emit) -> None:
+        self._engine = engine
+        self._inbox = inbox
+        self._emit = emit
+        self._ready = EngineState("ready", drafters=engine.drafters)
+        self._session: Session | None = None
+        self._made = 0  # rounds of the run so far
+        self._shown = 0  # of which the picture has begun to show so many
+        emit(self._ready)
+
+    def work(self) -> None:
+        while True:
+            request = self._next_request()
+            if isinstance(request, Quit):
+                return
+            failure = self._attempt(request)
+            if failure is not None:  # its exception is gone by now, and the tensors it held
+                self._abandon(failure)
+
+    @property
+    def _unfinished(self) -> Session | None:
+        session = self._session
+        return session if session is not None and session.finished is None else None
+
+    def _next_request(self) -> Request | CodecError | None:
+        """The oldest request; None when there is none and a round is due."""
+        due = self._unfinished is not None and self._made - self._shown < LOOKAHEAD
+        try:
+            return self._inbox.get(block=not due)
+        except queue.Empty:
+            return None
+
+    def _attempt(self, request: Request | CodecError | None) -> str | None:
+        """Do what is due. Returns what went wrong, if the run cannot go on."""
+        try:
+            match request:
+                case None:
+                    self._advance()
+                case Start():
+                    self._start(request)
+                case Shown(rounds):
+                    self._shown = max(self._shown, min(rounds, self._made))
+                case Change(settings):
+                    self._change(settings)
+                case Stop():
+                    self._cancel()
+                case CodecError():
+                    self._answer(f"A request was not understood: {request}.")
+        except Exception as error:
+            traceback.print_exc()
+            return sentence(error)
+        return None
+
+    def _start(self, request: Start) -> None:
+        self._cancel()
+        self._made = self._shown = 0
+        self._session = self._engine.begin(request)
+        self._emit(self._session.header)
+        self._report_end()
+
+    def _advance(self) -> None:
+        assert self._session is not None
+        made = self._session.advance()
+        self._made += 1
+        self._emit(made)
+        self._report_end()
+
+    def _change(self, settings: Settings) -> None:
+        session = self._session
+        if session is None or (session.finished is not None and self._shown == self._made):
+            self._answer("No run is going on; the next one can use these settings.")
+            return
+        try:
+            session.rewind(self._shown, settings)
+        except ValueError as error:
+            self._answer(sentence(error))
+            return
+        self._made = self._shown
+        self._emit(Rewind(self._shown, settings))
+        self._report_end()
+
+    def _cancel(self) -> None:
+        if self._unfinished is not None:
+            self._emit(RunFinished("cancelled"))
+        self._session = None
+
+    def _abandon(self, failure: str) -> None:
+        self._session = None
+        gc.collect()
+        _empty_device_cache()
+        self._emit(RunFailed(failure))
+
+    def _report_end(self) -> None:
+        if self._session is not None and self._session.finished is not None:
+            self._emit(self._session.finished)
+
+    def _answer(self, detail: str) -> None:
+        self._emit(replace(self._ready, detail=detail))
+
+
+def sentence(error: BaseException) -> str:
+    """Say in one line what went wrong, in words a reader of the screen can use."""
+    text = " ".join(str(error).split())
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return "There was not enough memory for this run: close other programs or use the CPU."
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}: {error.filename}." if error.filename else f"{error.strerror}."
+    if isinstance(error, ValueError) or type(error).__module__.startswith("engine."):
+        return text if text.endswith((".", "!", "?")) else text + "."
+    return f"Something unexpected went wrong ({type(error).__name__}: {text[:200]})."
+
+
+def _empty_device_cache() -> None:
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
+        torch.cuda.empty_cache()
