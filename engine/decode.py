@@ -1,0 +1,303 @@
+"""A run of speculative decoding, round by round.
+
+`Session` owns one text and the target's cache. Each `advance` asks the drafter for a proposal,
+checks it in one target pass, keeps what `verify_chain` says, and returns the round with all its
+evidence. Before every round the target's cache holds the whole text but its last token: that
+token is fed together with the guesses, so a round is one pass whatever was accepted before.
+
+What is measured is drafting and verification. Reading a drawn token on the host ends each
+measured span and waits for the device. Evidence is timed apart. After an idle pause one pass is
+made and thrown away, so that no rate contains a processor waking up.
+
+Knows no model by name, no text encoding beyond `Vocabulary`, and no pictures.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from torch import Tensor
+
+from engine import evidence
+from engine.drafters.proposal import Drafter, DraftRequest, Proposal
+from engine.evidence import Vocabulary
+from engine.sampling import Draws, process
+from engine.trace import (
+    Baseline,
+    FinishReason,
+    Round,
+    RunFinished,
+    RunHeader,
+    Settings,
+    join_text,
+)
+from engine.verification import Verdict, verify_chain
+
+IDLE_SECONDS = 0.25
+"""A pause this long may let clocks sink and caches cool."""
+
+WARM_UP_PASSES, BASELINE_PASSES = 2, 9
+
+
+class DecodeError(RuntimeError):
+    """A run that cannot begin or go on; the message is one clear sentence."""
+
+
+class Target(Protocol):
+    """The model whose distribution is kept (see `engine.llama.Runner`).
+
+    `forward` feeds ids after the `length` rows held and returns their logits (n, V), or (1, V)
+    of the last; `rollback` forgets rows; `context` is the most it can hold.
+    """
+
+    @property
+    def length(self) -> int: ...
+    @property
+    def context(self) -> int: ...
+    def forward(self, ids: Sequence[int], last_only: bool = False) -> Tensor: ...
+    def rollback(self, length: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A proposal after its target pass: the laws (n + 1, V), the verdict and what it took."""
+
+    target_probs: Tensor
+    draft_probs: Tensor
+    accept_draws: tuple[float, ...]
+    emit_draw: float
+    verdict: Verdict
+    seconds: float
+
+
+class Session:
+    """One run, as its header configures it: prompt, settings, seed and limits.
+
+    `drafters` gives a drafter by name and is asked when one comes into use; `unigram` (V,) is
+    the law of the quality dial. Reading the prompt happens here. Raises DecodeError when the
+    prompt is empty or leaves no room in the context.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        vocabulary: Vocabulary,
+        drafters: Callable[[str], Drafter],
+        unigram: Tensor,
+        header: RunHeader,
+        now: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._target = target
+        self._vocabulary = vocabulary
+        self._drafters = drafters
+        self._unigram = unigram
+        self._now = now
+        self._draws = Draws(header.seed)
+        self._context = min(header.context_limit, target.context)
+        self._settings = header.settings
+        self._prompt_length = len(header.prompt_tokens)
+        self._ids = [token.id for token in header.prompt_tokens]
+        self._starts: list[int] = []  # length of the text before each round
+        self._drafter: Drafter | None = None
+        self._busy_until = now()
+        self.finished: RunFinished | None = None
+        self.header = replace(header, prefill_seconds=self._read_prompt())
+        self._finish_at_limits()
+
+    def rounds(self) -> Iterator[Round]:
+        """Advance until the run is finished."""
+        while self.finished is None:
+            yield self.advance()
+
+    def advance(self) -> Round:
+        """Make the next round. Raises DecodeError after the end, or when the drafter fails."""
+        if self.finished is not None:
+            raise DecodeError("this run has ended")
+        self._wake()
+        index, position = len(self._starts), len(self._ids)
+        drafter_is_new, proposal = self._propose(index)
+        check = self._check(proposal, index)
+        self._busy_until = self._now()
+        added, kept = self._commit(proposal, check.verdict)
+        made = Round(
+            index=index,
+            position=position,
+            settings=self._settings,
+            guesses=evidence.guesses(
+                proposal,
+                check.draft_probs,
+                check.target_probs,
+                check.verdict,
+                check.accept_draws,
+                kept,
+                self._vocabulary,
+            ),
+            emitted=evidence.emitted(
+                check.target_probs, check.verdict, check.emit_draw, self._vocabulary
+            )
+            if added > kept
+            else None,
+            draft_step_seconds=proposal.step_seconds,
+            verify_seconds=check.seconds,
+            evidence_seconds=self._now() - self._busy_until,
+            cold=drafter_is_new,
+        )
+        self._busy_until = self._now()
+        return made
+
+    def rewind(self, to_round: int, settings: Settings) -> None:
+        """Take back the rounds from `to_round` on and use `settings` from there.
+
+        A finished run whose last round stays is finished still. Raises ValueError when there
+        are not so many rounds.
+        """
+        if not 0 <= to_round <= len(self._starts):
+            raise ValueError(f"cannot go back to round {to_round}: there are {len(self._starts)}")
+        self._settings = settings
+        if to_round == len(self._starts):
+            return
+        del self._ids[self._starts[to_round] :]
+        del self._starts[to_round:]
+        self._settle()
+        self.finished = None
+        self._finish_at_limits()
+
+    def cancel(self) -> None:
+        """End the run where it is."""
+        self._finish("cancelled")
+
+    def measure_baseline(self) -> Baseline:
+        """Measure the target alone, one token a pass, by the very code that verifies.
+
+        The median of single-token passes at the present text, after some to warm up; the text
+        does not change. The header carries it from now on.
+        """
+        seconds = []
+        for _ in range(WARM_UP_PASSES + BASELINE_PASSES):
+            seconds.append(self._check(Proposal(), 0).seconds)
+            self._settle()
+        measured = Baseline(statistics.median(seconds[WARM_UP_PASSES:]), BASELINE_PASSES)
+        self.header = replace(self.header, baseline=measured)
+        self._busy_until = self._now()
+        return measured
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """Prompt and everything committed so far."""
+        return tuple(self._ids)
+
+    def _read_prompt(self) -> float:
+        """Feed the prompt but its last token. Returns the seconds it took."""
+        if not self._ids:
+            raise DecodeError("The prompt is empty: write something to continue.")
+        if len(self._ids) >= self._context:
+            raise DecodeError(
+                f"The prompt is {len(self._ids)} tokens long; with room for a reply this model "
+                f"reads at most {self._context - 1}."
+            )
+        started = self._now()
+        self._target.rollback(0)
+        if len(self._ids) > 1:
+            self._target.forward(self._ids[:-1], last_only=True)[0, 0].item()
+        return self._now() - started
+
+    def _wake(self) -> None:
+        if self._now() - self._busy_until > IDLE_SECONDS:
+            self._check(Proposal(), 0)
+            self._settle()
+
+    def _propose(self, index: int) -> tuple[bool, Proposal]:
+        """The round's proposal, and whether its drafter has just come into use."""
+        settings = self._settings
+        if settings.effective_k == 0:
+            self._drafter = None  # it falls behind from here on, and observes when it is back
+            return False, Proposal()
+        try:
+            wanted = self._drafters(settings.drafter)
+            is_new = wanted is not self._drafter
+            self._drafter = wanted
+            wanted.observe(self._ids)
+            request = DraftRequest(self._width(wanted), settings, self._unigram, self._draws, index)
+            return is_new, wanted.propose(self._ids, request) if request.k else Proposal()
+        except Exception as error:
+            self._drafter = None
+            raise DecodeError(
+                f"The drafter “{settings.drafter}” failed: {error or type(error).__name__}"
+            ) from error
+
+    def _width(self, drafter: Drafter) -> int:
+        """Guesses that can still be used: the limits leave room for them and the target's own."""
+        room = self._room - 1
+        if drafter.context is not None:
+            room = min(room, drafter.context - len(self._ids))
+        return max(0, min(self._settings.effective_k, room))
+
+    @property
+    def _room(self) -> int:
+        """Tokens the run may still commit."""
+        written = len(self._ids) - self._prompt_length
+        return min(self.header.max_new_tokens - written, self._context - len(self._ids))
+
+    def _check(self, proposal: Proposal, index: int) -> Check:
+        """One target pass over the last token and the proposal, and its verdict.
+
+        The target then holds every guess; `_settle` forgets those that do not stay.
+        """
+        s = self._settings
+        started = self._now()
+        logits = self._target.forward([self._ids[-1], *proposal.tokens])  # (n + 1, V)
+        target_probs = process(logits, s.temperature, s.top_k, s.top_p)
+        draft_probs = proposal.draft_probs(target_probs)
+        accept_draws = tuple(
+            self._draws.uniform("accept", index, slot) for slot in range(len(proposal.tokens))
+        )
+        emit_draw = self._draws.uniform("emit", index)
+        verdict = verify_chain(target_probs, draft_probs, proposal.tokens, accept_draws, emit_draw)
+        seconds = self._now() - started
+        return Check(target_probs, draft_probs, accept_draws, emit_draw, verdict, seconds)
+
+    def _commit(self, proposal: Proposal, verdict: Verdict) -> tuple[int, int]:
+        """Add the round's tokens to the text, up to the first that ends it.
+
+        Returns how many were added, and how many of them were guesses.
+        """
+        tokens = [*proposal.tokens[: verdict.accepted], verdict.token]
+        added, reason = self._until_end(tokens)
+        self._starts.append(len(self._ids))
+        self._ids.extend(tokens[:added])
+        self._settle()
+        if reason is not None:
+            self._finish(reason)
+        else:
+            self._finish_at_limits()
+        return added, min(added, verdict.accepted)
+
+    def _until_end(self, tokens: list[int]) -> tuple[int, FinishReason | None]:
+        """How many of `tokens` the text takes, and why it ends there if it does."""
+        stops = self.header.stop
+        written = list(
+            map(self._vocabulary.token, self._ids[self._prompt_length :] if stops else ())
+        )
+        for count, token in enumerate(tokens, 1):
+            if token in self._vocabulary.eos_ids:
+                return count, "eos"
+            written.append(self._vocabulary.token(token))
+            if stops and any(stop in join_text(written) for stop in stops):
+                return count, "stop"
+        return len(tokens), None
+
+    def _settle(self) -> None:
+        """Bring the target's cache to its state between rounds: all of the text but its end."""
+        self._target.rollback(len(self._ids) - 1)
+
+    def _finish_at_limits(self) -> None:
+        if self._room <= 0:
+            spent = len(self._ids) - self._prompt_length >= self.header.max_new_tokens
+            self._finish("length" if spent else "context")
+
+    def _finish(self, reason: FinishReason) -> None:
+        self.finished = self.finished or RunFinished(reason)

@@ -1,0 +1,133 @@
+"""What a drafter is: something that proposes a chain of tokens and learns what became of it.
+
+A drafter has two verbs. `propose` gets the committed ids and returns at most k guesses, each
+with the very law it was drawn from. `observe` gets the committed ids at the start of a run,
+after each round, and whenever a drafter comes into use. Neither carries a rollback: a drafter
+that caches anything compares what it holds with the ids it is given, so every pattern of
+acceptance, rewind and change of drafter is the same case.
+
+Knows nothing of targets, verification or text.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from engine.sampling import Draws, mix, one_hot, process
+from engine.trace import Settings
+from engine.verification import pick
+
+
+@dataclass(frozen=True, slots=True)
+class DraftRequest:
+    """How many guesses are wanted, and how laws are shaped and drawn from in this round.
+
+    `unigram` (V,) is the law mixed in below quality 100.
+    """
+
+    k: int
+    settings: Settings
+    unigram: Tensor
+    draws: Draws
+    round_index: int
+
+    def law(self, logits: Tensor) -> Tensor:
+        """The law (V,) to draw from, given a model's logits (V,)."""
+        s = self.settings
+        return self._dial(process(logits, s.temperature, s.top_k, s.top_p))
+
+    def certain(self, token: int) -> Tensor:
+        """The law (V,) of a drafter that would say `token` and nothing else."""
+        return self._dial(one_hot(token, self.unigram))
+
+    def draw(self, slot: int, law: Tensor) -> int:
+        """Draw the guess of this slot from its law."""
+        return pick(law, self.draws.uniform("draft", self.round_index, slot))
+
+    def _dial(self, law: Tensor) -> Tensor:
+        return mix(law, self.unigram, self.settings.quality / 100)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One guess about to be drawn: its law (V,), and where it comes from (see `trace.Guess`)."""
+
+    law: Tensor
+    source: str
+    origin: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """The n <= k guesses of a round. `laws` holds the law (V,) each token was drawn from."""
+
+    tokens: tuple[int, ...] = ()
+    laws: tuple[Tensor, ...] = ()
+    sources: tuple[str, ...] = ()
+    origins: tuple[int | None, ...] = ()
+    step_seconds: tuple[float, ...] = ()
+
+    def draft_probs(self, like: Tensor) -> Tensor:
+        """The laws as one tensor (n, V), on the device and in the width of `like` (…, V)."""
+        if not self.laws:
+            return like.new_zeros(0, like.shape[-1])
+        return torch.stack(self.laws).to(like.device)
+
+    def as_one_step(self) -> Proposal:
+        """The same guesses, timed as one lookup rather than guess by guess."""
+        return replace(self, step_seconds=(sum(self.step_seconds),))
+
+
+class Drafter(Protocol):
+    """Proposes tokens. `context` is the longest sequence it can stand in, None for any."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def context(self) -> int | None: ...
+    def propose(self, ids: Sequence[int], request: DraftRequest) -> Proposal:
+        """Guess what follows the committed `ids` (at least one). May return fewer than k."""
+
+    def observe(self, ids: Sequence[int]) -> None:
+        """Learn that the committed text now reads `ids`; called outside the drafting clock."""
+
+
+def chain(
+    next_step: Callable[[list[int], int], Step | None], ids: Sequence[int], request: DraftRequest
+) -> Proposal:
+    """Draw guesses one after another, timing each, until k are made or `next_step` is silent.
+
+    `next_step` gets the text so far, guesses included, and the slot. Reading a drawn token on
+    the host waits for the device, so the measured seconds are those of the work.
+    """
+    text = list(ids)
+    steps: list[Step] = []
+    seconds: list[float] = []
+    for slot in range(request.k):
+        started = time.perf_counter()
+        step = next_step(text, slot)
+        if step is not None:
+            text.append(request.draw(slot, step.law))
+            steps.append(step)
+        seconds.append(time.perf_counter() - started)
+        if step is None:
+            break
+    return Proposal(
+        tokens=tuple(text[len(ids) :]),
+        laws=tuple(step.law for step in steps),
+        sources=tuple(step.source for step in steps),
+        origins=tuple(step.origin for step in steps),
+        step_seconds=tuple(seconds),
+    )
+
+
+def common_prefix(first: Sequence[int], second: Sequence[int]) -> int:
+    """How many leading entries two sequences share."""
+    pairs: Iterator[tuple[int, int]] = zip(first, second, strict=False)
+    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(first), len(second)))

@@ -1,0 +1,102 @@
+"""Retrieval: continue as this text did before, else as the target's earlier replies did.
+
+At each guess the longest match is looked up, first in the text itself, then in a store of
+tokens the target wrote on other prompts; its most frequent continuation is proposed while it
+is at least half of them (the idea of suffix decoding and of REST). Needs no training, costs
+next to nothing.
+
+`HybridDrafter` lets a small model guess where the memory has nothing to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.drafters.model import ModelDrafter
+from engine.drafters.ngram import continuations
+from engine.drafters.proposal import DraftRequest, Proposal, Step, chain
+
+LONGEST, SHORTEST = 6, 2
+CONFIDENT_SHARE = 0.5
+
+
+class Store(Protocol):
+    """A memory of token sequences (see `suffix_index.SuffixIndex`)."""
+
+    def continuations(
+        self, context: Sequence[int], max_len: int, min_len: int
+    ) -> tuple[int, tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Longest match of the context's end, as (length, (next ids, their counts)); 0 if none."""
+
+
+class RetrievalDrafter:
+    """Copies from this text and from a store. Holds nothing between rounds."""
+
+    name = "retrieval"
+    context: int | None = None
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def propose(self, ids: Sequence[int], request: DraftRequest) -> Proposal:
+        return chain(lambda text, slot: self.step(text, request), ids, request).as_one_step()
+
+    def step(self, text: Sequence[int], request: DraftRequest) -> Step | None:
+        """A confident continuation of `text`, or None."""
+        found = in_text(text)
+        if found is not None:
+            return Step(request.certain(text[found]), "n-gram", found)
+        token = in_store(text, self._store)
+        return None if token is None else Step(request.certain(token), "store")
+
+    def observe(self, ids: Sequence[int]) -> None:
+        """Nothing to learn: the text itself is the memory."""
+
+
+class HybridDrafter:
+    """Memory where it is confident, a small model elsewhere; decided guess by guess."""
+
+    name = "hybrid"
+
+    def __init__(self, memory: RetrievalDrafter, model: ModelDrafter) -> None:
+        self._memory = memory
+        self._model = model
+
+    @property
+    def context(self) -> int | None:
+        return self._model.context
+
+    def propose(self, ids: Sequence[int], request: DraftRequest) -> Proposal:
+        def step(text: list[int], slot: int) -> Step:
+            return self._memory.step(text, request) or self._model.step(text, request)
+
+        return chain(step, ids, request)
+
+    def observe(self, ids: Sequence[int]) -> None:
+        self._model.observe(ids)
+
+
+def in_text(text: Sequence[int]) -> int | None:
+    """Position of the confident continuation in the text itself: its latest occurrence."""
+    ids = np.asarray(text)
+    for length in range(LONGEST, SHORTEST - 1, -1):
+        starts = continuations(ids, length)
+        if len(starts):
+            token = _confident(*np.unique(ids[starts], return_counts=True))
+            return None if token is None else int(starts[ids[starts] == token][-1])
+    return None
+
+
+def in_store(text: Sequence[int], store: Store) -> int | None:
+    """The confident continuation in the store."""
+    length, (ids, counts) = store.continuations(text[-LONGEST:], LONGEST, SHORTEST)
+    return _confident(ids, counts) if length else None
+
+
+def _confident(ids: NDArray[np.int64], counts: NDArray[np.int64]) -> int | None:
+    best = int(counts.argmax())
+    return int(ids[best]) if counts[best] >= CONFIDENT_SHARE * counts.sum() else None

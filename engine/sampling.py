@@ -1,0 +1,92 @@
+"""From logits to the law that is really drawn from, and the uniforms it is drawn with.
+
+`process` applies temperature, then top-k, then top-p, with the very tie rules of transformers'
+logits processors; the same function serves target and drafter. `Draws` gives each decision of
+a run its own uniform, keyed by what it decides rather than by when, so that a run taken back
+and repeated draws the same numbers. `mix` is the draft-quality dial.
+
+Knows nothing of models, rounds or acceptance.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import struct
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+Stream = Literal["draft", "accept", "emit"]
+
+COLDEST = 1e-5
+"""At or below this temperature the law is one-hot: dividing by less only breeds infinities."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """Uniforms in [0, 1) keyed by (seed, stream, round, slot); a counter, not a state."""
+
+    seed: int
+
+    def uniform(self, stream: Stream, round_index: int, slot: int = 0) -> float:
+        """The one uniform of this decision. The same key always gives the same number."""
+        key = stream.encode() + struct.pack(">qqq", self.seed, round_index, slot)
+        bits = int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "big")
+        return (bits >> 11) * 2.0**-53
+
+
+def process(logits: Tensor, temperature: float, top_k: int = 0, top_p: float = 1.0) -> Tensor:
+    """Turn logits (..., V) into the law drawn from: temperature, then top-k, then top-p.
+
+    Temperature 0 is the one-hot limit (the first of equal maxima). At least one token always
+    keeps probability; ties at the k-th logit are all kept, and among equals at the edge of
+    top-p the higher id stays, both as in transformers. `top_k` 0 and `top_p` 1 filter nothing.
+    `logits` is left unchanged.
+    """
+    if temperature <= COLDEST:
+        return torch.zeros_like(logits).scatter_(-1, logits.argmax(-1, keepdim=True), 1.0)
+    scores = logits / temperature
+    if top_k > 0:
+        kept = min(top_k, scores.shape[-1])
+        edge = scores.topk(kept, dim=-1).values[..., -1:]
+        scores = scores.masked_fill(scores < edge, -math.inf)
+    probs = scores.softmax(-1)
+    if top_p < 1.0:
+        rows = [nucleus(row, top_p) for row in probs.reshape(-1, probs.shape[-1])]
+        probs = scores.masked_fill(~torch.stack(rows).reshape(probs.shape), -math.inf).softmax(-1)
+    return probs
+
+
+def nucleus(probs: Tensor, top_p: float) -> Tensor:
+    """Mask (V,) of the smallest set of likeliest tokens whose mass reaches `top_p`.
+
+    A token below (1 - top_p) / V cannot be in it, since all such together weigh less than what
+    may be dropped; only the others are sorted, which makes a 49,152-token law 20x cheaper.
+    """
+    droppable = 1.0 - top_p
+    hopeless = probs < droppable / len(probs)
+    candidates = (~hopeless).nonzero().squeeze(-1)
+    ascending = probs[candidates].sort(stable=True)
+    dropped = probs[hopeless].sum() + ascending.values.cumsum(0)
+    above = dropped > droppable
+    above[-1] = True  # the likeliest token always stays
+    mask = torch.zeros_like(hopeless)
+    mask[candidates[ascending.indices[above]]] = True
+    return mask
+
+
+def one_hot(token: int, like: Tensor) -> Tensor:
+    """The law of a drafter that does not sample, in the shape (V,) and type of `like`."""
+    probs = torch.zeros_like(like)
+    probs[token] = 1.0
+    return probs
+
+
+def mix(draft_probs: Tensor, unigram_probs: Tensor, weight: float) -> Tensor:
+    """weight * draft law + (1 - weight) * unigram law: the quality dial, in [0, 1]."""
+    if weight >= 1.0:
+        return draft_probs
+    return torch.lerp(unigram_probs.to(draft_probs), draft_probs, weight)
