@@ -1,0 +1,1 @@
+"""GL, and nothing but GL: a `Frame` goes in, a picture comes out."""

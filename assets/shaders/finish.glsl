@@ -1,0 +1,51 @@
+#version 330
+// From scene light to the picture's bytes: bloom, vignette, tone curve, sRGB, dither.
+#ifdef VERTEX
+in vec2 place;
+out vec2 at;
+void main() {
+    at = place * 0.5 + 0.5;
+    gl_Position = vec4(place, 0.0, 1.0);
+}
+#endif
+
+#ifdef FRAGMENT
+uniform sampler2D scene;
+uniform sampler2D spill;
+uniform float bloom;
+uniform float vignette;
+in vec2 at;
+layout(location = 0) out vec4 result;
+
+const float SHOULDER = 0.76;  // up to here a colour is shown as it is
+const float DESATURATION = 0.15;
+
+// The highlight half of Khronos' "PBR neutral" curve: below the shoulder the identity, so a
+// theme's colours read as themselves; above it, brightness is compressed and turns to white.
+vec3 tone(vec3 color) {
+    float peak = max(color.r, max(color.g, color.b));
+    if (peak < SHOULDER) return color;
+    float room = 1.0 - SHOULDER;
+    float squeezed = 1.0 - room * room / (peak + room - SHOULDER);
+    color *= squeezed / peak;
+    float white = 1.0 - 1.0 / (DESATURATION * (peak - squeezed) + 1.0);
+    return mix(color, vec3(squeezed), white);
+}
+
+vec3 encode(vec3 linear) {
+    vec3 low = linear * 12.92;
+    vec3 high = 1.055 * pow(max(linear, vec3(0.0031308)), vec3(1.0 / 2.4)) - 0.055;
+    return mix(low, high, step(vec3(0.0031308), linear));
+}
+
+void main() {
+    vec3 color = texture(scene, at).rgb;
+    color += texture(spill, at).rgb * bloom;
+    vec2 from = at - 0.5;
+    color *= 1.0 - vignette * dot(from, from);
+    vec3 picture = encode(tone(max(color, 0.0)));
+    // Half a step of ordered noise, fixed in the picture: dark gradients do not band.
+    float noise = fract(52.9829189 * fract(dot(gl_FragCoord.xy, vec2(0.06711056, 0.00583715))));
+    result = vec4(picture + (noise - 0.5) / 255.0, 1.0);
+}
+#endif

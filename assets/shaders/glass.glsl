@@ -1,0 +1,89 @@
+#version 330
+// Glass: low fill, bright edges, a fresnel rim; what is filled from below turns to matter.
+// The mesh holds every triangle twice: first the inside, then the outside of the same block,
+// so one draw keeps the right order. Premultiplied output.
+#include "scene.glsl"
+
+#ifdef VERTEX
+#include "rounded_box.glsl"
+in float inner;  // 1: draw only where this side faces away from the eye
+in vec4 color;
+in vec4 fill_color;
+in vec4 edge_color;
+in float fill;
+in float crack;
+out vec3 world, surface, local;
+flat out vec3 extent, eye_local;
+flat out vec4 body, filled, edge;
+flat out vec3 state;  // fill, crack, inner
+void main() {
+    mat3 axes = turn(yaw);
+    local = local_position();
+    world = center + axes * local;
+    surface = axes * normal;
+    extent = half_extent;
+    eye_local = transpose(axes) * (eye.xyz - center);
+    body = color;
+    filled = fill_color;
+    edge = edge_color;
+    state = vec3(fill, crack, inner);
+    gl_Position = view_projection * vec4(world, 1.0);
+}
+#endif
+
+#ifdef FRAGMENT
+#include "lighting.glsl"
+#include "edges.glsl"
+#include "cracks.glsl"
+in vec3 world, surface, local;
+flat in vec3 extent, eye_local;
+flat in vec4 body, filled, edge;
+flat in vec3 state;
+layout(location = 0) out vec4 result;
+
+void main() {
+    bool inside = state.z > 0.5;
+    if (gl_FrontFacing == inside) discard;
+    vec3 outward = normalize(surface);
+    vec3 toward = inside ? -outward : outward;
+    vec3 view = normalize(eye.xyz - world);
+    float facing = max(dot(toward, view), 0.0);
+
+    float line = edge_line(extent - abs(local), 0.030) * edge.a * (inside ? 0.45 : 1.0);
+    float rim = pow(1.0 - facing, 3.0);
+    // The body: a tint that thickens at grazing angles, as real glass does.
+    float tint = body.a * (inside ? 0.45 : 0.75 + 0.9 * rim);
+    vec3 pane = body.rgb * (0.55 * (ambient.rgb + 0.6 * key.rgb));
+    vec3 color = pane * tint;
+    float opacity = tint;
+#ifndef PLAIN
+    if (!inside) {
+        float shine = fresnel(facing, 0.05) * clamp(body.a * 5.0, 0.0, 1.0);
+        color += environment(reflect(-view, toward), 0.08) * shine;
+    }
+#endif
+
+    // The filled part is matter. Seen over its rim from above, the back wall below the level
+    // is hidden by the surface of the filling: the ray meets that plane first.
+    if (state.x > 0.0) {
+        float level = (2.0 * state.x - 1.0) * extent.y;
+        float pixel = fwidth(local.y);
+        float below = smoothstep(level + 0.5 * pixel, level - 0.5 * pixel, local.y);
+        if (state.x >= 1.0) below = 1.0;
+        bool top = inside && eye_local.y > level;
+        vec3 matter = lit(world, top ? vec3(0.0, 1.0, 0.0) : toward, filled.rgb, 0.45);
+        float meniscus = exp(-abs(local.y - level) * 24.0) * step(state.x, 0.999);
+        color = mix(color, matter, below) + filled.rgb * (0.6 * meniscus);
+        opacity = mix(opacity, 1.0, below);
+        opacity = max(opacity, 0.5 * meniscus);
+    }
+    if (state.y > 0.0) {
+        float hairline = cracks(local, extent, state.y) * (inside ? 0.35 : 1.0);
+        color += edge.rgb * hairline;
+        opacity = max(opacity, 0.6 * hairline);
+    }
+    color = mix(color, edge.rgb, line);
+    opacity = mix(opacity, 1.0, 0.75 * line);
+    result = vec4(color, opacity);
+}
+#endif

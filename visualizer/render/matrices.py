@@ -1,0 +1,64 @@
+"""Projections for the GPU: row-major numpy, column vectors, right-handed, Y up."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visualizer.stage.frame import Camera
+
+Matrix = NDArray[np.float64]
+
+
+def view_projection(camera: Camera, aspect: float) -> Matrix:
+    """World to clip space, with `look_at` on the centre of `camera.free`."""
+    eye, target, up = (np.array(at, float) for at in (camera.eye, camera.look_at, camera.up))
+    left, low, right, high = camera.free
+    lens = np.zeros((4, 4))
+    lens[1, 1] = 1 / math.tan(camera.fov / 2)
+    lens[0, 0] = lens[1, 1] / aspect
+    lens[0, 2], lens[1, 2] = 1 - left - right, 1 - low - high
+    lens[2, 2] = (camera.far + camera.near) / (camera.near - camera.far)
+    lens[2, 3] = 2 * camera.far * camera.near / (camera.near - camera.far)
+    lens[3, 2] = -1
+    return lens @ looking(eye, target, up)
+
+
+def orthographic(radius: float, near: float, far: float) -> Matrix:
+    """A square view volume, `radius` to each side."""
+    matrix = np.eye(4)
+    matrix[0, 0] = matrix[1, 1] = 1 / radius
+    matrix[2, 2] = -2 / (far - near)
+    matrix[2, 3] = -(far + near) / (far - near)
+    return matrix
+
+
+def looking(
+    eye: NDArray[np.float64], target: NDArray[np.float64], up: NDArray[np.float64]
+) -> Matrix:
+    """World to view: the viewer at `eye` looks along -Z of the view at `target`."""
+    forward = (target - eye) / np.linalg.norm(target - eye)
+    side = np.cross(forward, up)
+    side /= np.linalg.norm(side)
+    matrix = np.eye(4)
+    matrix[0, :3], matrix[1, :3], matrix[2, :3] = side, np.cross(side, forward), -forward
+    matrix[:3, 3] = -matrix[:3, :3] @ eye
+    return matrix
+
+
+def light_projection(
+    focus: NDArray[np.float64], radius: float, light: NDArray[np.float64], texels: int
+) -> Matrix:
+    """World to shadow map: a square around `focus` seen from the direction `light`.
+
+    The square moves in whole texels, so shadows do not shimmer when the focus glides.
+    """
+    up = np.array([0.0, 0.0, -1.0])
+    turn = looking(np.zeros(3), -light, up)
+    at = turn[:3, :3] @ focus
+    texel = 2 * radius / texels
+    at[:2] = np.round(at[:2] / texel) * texel
+    turn[:3, 3] = -at
+    return orthographic(radius, -3 * radius, 3 * radius) @ turn

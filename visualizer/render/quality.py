@@ -1,0 +1,38 @@
+"""What each quality preset buys. The picture's content never depends on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from visualizer.stage.view import Quality
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much work a frame may be."""
+
+    samples: int  # multisampling of the scene; 0 for none
+    shadow_size: int  # pixels along a side of the shadow map
+    shadow_taps: int
+    bloom_levels: int
+    bevel_steps: int  # mesh divisions of a block's rounded edge
+    beam_steps: int
+    reflections: bool  # highlights and environment on surfaces
+    mirror: bool  # the stage floor reflects what stands on it
+
+
+EFFORTS: Final = MappingProxyType(
+    {
+        "software": Effort(4, 512, 6, 3, 2, 6, False, False),
+        "low": Effort(0, 512, 8, 3, 2, 8, True, False),
+        "medium": Effort(4, 768, 12, 4, 3, 10, True, False),
+        "high": Effort(4, 1024, 24, 5, 4, 16, True, True),
+        "ultra": Effort(8, 2048, 40, 6, 6, 24, True, True),
+    }
+)
+
+
+def effort(quality: Quality) -> Effort:
+    return EFFORTS[quality]

@@ -1,0 +1,366 @@
+"""A frame, drawn. `Renderer.draw` is the list of passes; everything else serves it.
+
+The renderer draws into its own framebuffers only. Every pass sets the state it needs and
+trusts nothing an earlier pass, or the UI, has left behind.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+
+import moderngl
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from visualizer.render import geometry, programs, uniforms, voronoi
+from visualizer.render.context import collect
+from visualizer.render.primitive import Primitive
+from visualizer.render.quality import Effort, effort
+from visualizer.render.targets import Targets
+from visualizer.stage import frame as contract
+from visualizer.stage.frame import Frame
+from visualizer.stage.view import Quality
+
+FONTS = Path(__file__).parent.parent.parent / "assets" / "fonts"
+SHADOW, ATLAS, MIRROR, SOURCE, SPILL = range(5)  # texture units
+BLOOM_THRESHOLD = 1.15  # linear: above anything lettering or a lit block reaches
+OVER = (moderngl.ONE, moderngl.ONE_MINUS_SRC_ALPHA)  # premultiplied
+ADD = (moderngl.ONE, moderngl.ONE)
+
+
+class Renderer:
+    """Pictures of `size` framebuffer pixels at one `quality`."""
+
+    def __init__(
+        self, context: moderngl.Context, size: tuple[int, int], quality: Quality = "high"
+    ) -> None:
+        self.context = context
+        self.quality = quality
+        self._effort: Effort = effort(quality)
+        self._targets = Targets(context, size, self._effort)
+        self._uniforms = context.buffer(reserve=uniforms.SCENE.itemsize, dynamic=True)
+        self._atlas = _atlas(context, anisotropic=self._effort.reflections)
+        self._shadow_texture = context.depth_texture((self._effort.shadow_size,) * 2)
+        self._shadow_texture.compare_func = "<="
+        self._shadow_texture.repeat_x = self._shadow_texture.repeat_y = False
+        self._shadow = context.framebuffer(depth_attachment=self._shadow_texture)
+        self._build()
+
+    @property
+    def size(self) -> tuple[int, int]:
+        return self._targets.size
+
+    @property
+    def picture(self) -> moderngl.Framebuffer:
+        """The result, 8-bit sRGB: panels are drawn into it after `draw`."""
+        return self._targets.picture
+
+    def resize(self, size: tuple[int, int]) -> None:
+        """Draw at `size` from now on; a size of zero (minimised) changes nothing."""
+        if size != self.size and min(size) > 0:
+            self._targets.release()
+            self._targets = Targets(self.context, size, self._effort)
+
+    def draw(self, frame: Frame) -> None:
+        """Draw `frame` into `picture`."""
+        self.context.clear_samplers()
+        self._upload(frame)
+        self._draw_shadows()
+        self._draw_mirror(frame)
+        self._write_uniforms(frame)
+        self._draw_solid()
+        self._draw_ground()
+        self._draw_shards()
+        self._draw_lettering()
+        self._draw_glass()
+        self._draw_beams()
+        self._targets.resolve(self.context)
+        self._spill_light()
+        self._finish(frame)
+        collect(self.context)
+
+    def present(self, window: moderngl.Framebuffer, size: tuple[int, int] | None = None) -> None:
+        """Copy the picture onto `window`, filling `size` pixels of it (default: all)."""
+        window.use()
+        window.viewport = (0, 0, *(size or window.size))
+        window.scissor = None
+        self._state(moderngl.NOTHING)
+        self._targets.picture_texture.use(SOURCE)
+        self._copy.draw()
+
+    def read(self) -> bytes:
+        """The picture's RGB bytes, rows from the top."""
+        return self.pixels().tobytes()
+
+    def pixels(self) -> NDArray[np.uint8]:
+        """The picture, (height, width, 3) sRGB, row 0 on top."""
+        width, height = self.size
+        data = self._targets.picture.read(components=3, alignment=1)
+        return np.ascontiguousarray(np.frombuffer(data, np.uint8).reshape(height, width, 3)[::-1])
+
+    def release(self) -> None:
+        """Free every GL object."""
+        for primitive in self._primitives:
+            primitive.release()
+        for program in self._programs:
+            program.release()
+        self._targets.release()
+        for each in (self._shadow, self._shadow_texture, self._atlas, self._uniforms):
+            each.release()
+        collect(self.context)
+
+    # Building
+
+    def _build(self) -> None:
+        programs.register_includes(self.context)
+        self._programs: list[moderngl.Program] = []
+        self._primitives: list[Primitive] = []
+        work = self._effort
+        shading: dict[str, int | None] = {"TAPS": work.shadow_taps}
+        if not work.reflections:
+            shading["PLAIN"] = None
+        floor = {**shading, "REFLECTION": None} if work.mirror else shading
+        depth: dict[str, int | None] = {"DEPTH_ONLY": None}
+        load, make = self._load, self._make
+        screen = geometry.screen()
+        shard = {"color": load("shard", shading), "depth": load("shard", depth)}
+        self._solids = make(
+            {"color": load("block", shading), "depth": load("block", depth)},
+            geometry.rounded_box(work.bevel_steps),
+            contract.BLOCK,
+        )
+        glass, glass_mesh = load("glass", shading), geometry.two_sided_box(work.bevel_steps)
+        self._glass = make({"color": glass}, glass_mesh, contract.BLOCK)
+        self._boxes = make({"color": glass}, glass_mesh, contract.BLOCK)
+        self._contact = make({"color": load("contact")}, geometry.square(-1, 1), contract.BLOCK)
+        self._spheres = make(
+            {"color": load("sphere", shading), "depth": load("sphere", depth)},
+            geometry.sphere(40 if work.reflections else 24),
+            contract.SPHERE,
+        )
+        self._shatters = [
+            make(shard, _shard_mesh(pattern), contract.SHATTER)
+            for pattern in range(contract.PATTERNS)
+        ]
+        self._glyphs = make(
+            {"color": load("glyph"), "depth": load("glyph", depth)},
+            geometry.square(0, 1),
+            contract.GLYPH,
+        )
+        self._beams = make(
+            {"color": load("beam", {"STEPS": work.beam_steps})}, geometry.pyramid(), contract.BEAM
+        )
+        self._ground = make({"color": load("ground", floor)}, geometry.square(-1, 1))
+        self._backdrop = make({"color": load("backdrop")}, screen)
+        self._halve = make({"color": load("bloom", {"DOWN": None})}, screen)
+        self._widen = make({"color": load("bloom")}, screen)
+        self._tone = make({"color": load("finish")}, screen)
+        self._copy = make({"color": load("copy")}, screen)
+        self._bind_samplers()
+
+    def _load(self, name: str, defines: dict[str, int | None] | None = None) -> moderngl.Program:
+        program = programs.load(self.context, name, defines)
+        self._programs.append(program)
+        return program
+
+    def _make(
+        self,
+        variants: dict[str, moderngl.Program],
+        mesh: geometry.Mesh,
+        dtype: np.dtype[np.void] | None = None,
+    ) -> Primitive:
+        primitive = Primitive(self.context, variants, mesh, dtype)
+        self._primitives.append(primitive)
+        return primitive
+
+    def _bind_samplers(self) -> None:
+        units = {
+            "shadow_map": SHADOW,
+            "atlas": ATLAS,
+            "reflection": MIRROR,
+            "source": SOURCE,
+            "scene": SOURCE,
+            "spill": SPILL,
+        }
+        for name, unit in units.items():
+            programs.uniforms(self._programs, name, unit)
+        programs.uniforms(self._programs, "spread", _metrics()["spread"])
+
+    # Passes
+
+    def _upload(self, frame: Frame) -> None:
+        eye = np.array(frame.camera.eye, np.float32)
+        self._solids.upload(frame.solids)
+        self._glass.upload(_back_to_front(frame.glass, eye))
+        self._boxes.upload(_back_to_front(frame.boxes, eye))
+        self._contact.upload(np.concatenate([frame.solids, frame.glass]))
+        self._spheres.upload(frame.spheres)
+        self._glyphs.upload(frame.glyphs)
+        self._beams.upload(frame.beams)
+        pattern = frame.shatters["pattern"].astype(int) % contract.PATTERNS
+        for index, primitive in enumerate(self._shatters):
+            primitive.upload(frame.shatters[pattern == index])
+        self._write_uniforms(frame)
+
+    def _write_uniforms(self, frame: Frame, mirrored: bool = False) -> None:
+        block = uniforms.scene(frame, self.size, self._effort.shadow_size, mirrored)
+        self._uniforms.write(block.tobytes())
+        self._uniforms.bind_to_uniform_block(0)
+
+    def _draw_shadows(self) -> None:
+        """Depth as the key light sees it, fitted to the present round."""
+        self._shadow.use()
+        self._shadow.clear(depth=1.0)
+        self._state(moderngl.DEPTH_TEST | moderngl.CULL_FACE)
+        for primitive in (self._solids, self._spheres, *self._shatters):
+            primitive.draw("depth")
+        self._shadow_texture.use(SHADOW)
+        self._atlas.use(ATLAS)
+
+    def _draw_mirror(self, frame: Frame) -> None:
+        """What the stage floor reflects: the scene seen from below, at half size."""
+        mirror, texture = self._targets.mirror, self._targets.mirror_texture
+        if mirror is None or texture is None:
+            return
+        self._write_uniforms(frame, mirrored=True)
+        mirror.use()
+        mirror.clear(0.0, 0.0, 0.0, 0.0, depth=1.0)
+        self._state(moderngl.DEPTH_TEST | moderngl.CULL_FACE)
+        self.context.front_face = "cw"
+        for primitive in (self._solids, self._spheres, *self._shatters):
+            primitive.draw()
+        self.context.front_face = "ccw"
+        texture.build_mipmaps()
+        texture.use(MIRROR)
+
+    def _draw_solid(self) -> None:
+        target = self._targets.scene
+        target.use()
+        target.clear(0.0, 0.0, 0.0, 0.0, depth=1.0)
+        self._state(moderngl.DEPTH_TEST | moderngl.CULL_FACE)
+        self._solids.draw()
+        self._spheres.draw()
+
+    def _draw_ground(self) -> None:
+        """Behind everything: the gradient, the floor, and the dark at each block's foot."""
+        self._state(moderngl.DEPTH_TEST)
+        self._ground.draw()
+        self._backdrop.draw()
+        self._blend(OVER)
+        self._contact.draw()
+
+    def _draw_shards(self) -> None:
+        self._state(moderngl.DEPTH_TEST | moderngl.CULL_FACE)
+        self._blend(OVER, write_depth=True)
+        for primitive in self._shatters:
+            primitive.draw()
+
+    def _draw_lettering(self) -> None:
+        """Before the glass, so that it shows inside; its ink then hides the pane behind it."""
+        self._state(moderngl.DEPTH_TEST)
+        self._blend(OVER)
+        self._glyphs.draw()
+        target = self._targets.scene
+        target.color_mask = False, False, False, False
+        target.depth_mask = True
+        self._glyphs.draw("depth")
+        target.color_mask = True, True, True, True
+
+    def _draw_glass(self) -> None:
+        """Verify boxes enclose guesses: their far walls first, their near walls last."""
+        self._state(moderngl.DEPTH_TEST)
+        self._blend(OVER)
+        self._boxes.draw(part=(0, 2))
+        self._glass.draw()
+        self._boxes.draw(part=(1, 2))
+
+    def _draw_beams(self) -> None:
+        self._state(moderngl.DEPTH_TEST | moderngl.CULL_FACE)
+        self._blend(ADD)
+        self._beams.draw()
+        self._targets.scene.depth_mask = True
+
+    def _spill_light(self) -> None:
+        """Bloom: ever smaller pictures of what is too bright, added back upwards."""
+        source, halve = self._targets.light_texture, self._halve.programs["color"]
+        self._state(moderngl.NOTHING)
+        for level, (texture, target) in enumerate(self._targets.spills):
+            target.use()
+            source.use(SOURCE)
+            halve["texel"].value = (1 / source.width, 1 / source.height)
+            halve["threshold"].value = BLOOM_THRESHOLD if level == 0 else 0.0
+            self._halve.draw()
+            source = texture
+        self._state(moderngl.BLEND)
+        self.context.blend_func = ADD
+        widen = self._widen.programs["color"]
+        for larger, smaller in reversed(
+            list(zip(self._targets.spills, self._targets.spills[1:], strict=False))
+        ):
+            larger[1].use()
+            smaller[0].use(SOURCE)
+            widen["texel"].value = (1.4 / smaller[0].width, 1.4 / smaller[0].height)
+            self._widen.draw()
+
+    def _finish(self, frame: Frame) -> None:
+        """Tone curve and sRGB, into the picture."""
+        self._state(moderngl.NOTHING)
+        self._targets.picture.use()
+        self._targets.light_texture.use(SOURCE)
+        self._targets.spills[0][0].use(SPILL)
+        tone = self._tone.programs["color"]
+        tone["bloom"].value = frame.lighting.bloom
+        tone["vignette"].value = frame.lighting.vignette
+        self._tone.draw()
+
+    # State
+
+    def _state(self, flags: int) -> None:
+        """Exactly these capabilities, nothing blended, depth written."""
+        context = self.context
+        context.enable_only(flags)
+        context.cull_face = "back"
+        context.front_face = "ccw"
+        context.depth_func = "<="
+        context.blend_equation = moderngl.FUNC_ADD
+        context.wireframe = False
+        context.fbo.depth_mask = True
+
+    def _blend(self, function: tuple[int, int], write_depth: bool = False) -> None:
+        self.context.enable(moderngl.BLEND)
+        self.context.blend_func = function
+        self._targets.scene.depth_mask = write_depth
+
+
+@functools.cache
+def _metrics() -> dict[str, float]:
+    """The distance field's scale, from the font atlas' description."""
+    loaded: dict[str, float] = json.loads((FONTS / "atlas.json").read_text(encoding="utf-8"))
+    return loaded
+
+
+def _atlas(context: moderngl.Context, anisotropic: bool) -> moderngl.Texture:
+    """The distance field of every glyph, one byte a texel, row 0 on top."""
+    with Image.open(FONTS / "atlas.png") as image:
+        field = image.convert("L")
+        texture = context.texture(field.size, 1, field.tobytes(), alignment=1)
+    texture.build_mipmaps(0, 3)
+    texture.filter = (moderngl.LINEAR_MIPMAP_LINEAR, moderngl.LINEAR)
+    texture.repeat_x = texture.repeat_y = False
+    if anisotropic:
+        texture.anisotropy = min(8.0, context.max_anisotropy)
+    return texture
+
+
+@functools.cache
+def _shard_mesh(pattern: int) -> geometry.Mesh:
+    vertices = voronoi.shards(seed=pattern)
+    return geometry.Mesh(vertices, np.arange(len(vertices), dtype=np.uint32))
+
+
+def _back_to_front(blocks: NDArray[np.void], eye: NDArray[np.float32]) -> NDArray[np.void]:
+    away = ((blocks["center"] - eye) ** 2).sum(axis=1)
+    return blocks[np.argsort(-away, kind="stable")]

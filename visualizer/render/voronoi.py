@@ -1,0 +1,167 @@
+"""A unit box cut into Voronoi cells: what a rejected guess breaks into.
+
+Cells are exact convex polyhedra, made by clipping the box by half-spaces. Faces have four or
+five corners, so plain tuples are several times faster here than arrays. The same seed gives
+the same cut.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = tuple[float, float, float]
+Face = tuple[list[Vector], bool]  # corners counter-clockwise from outside; made by a cut?
+
+SHARD = np.dtype(
+    [
+        ("offset", "f4", 3),  # vertex relative to its cell's centroid
+        ("middle", "f4", 3),  # of the cell, in the box -1..1
+        ("face", "f4", 3),  # outward normal, flat
+        ("kind", "f4", 3),  # cell index; 1 on fracture faces, 0 on the box's own; size 0..1
+    ]
+)
+
+BOX: tuple[tuple[Vector, ...], ...] = (
+    ((-1, -1, 1), (1, -1, 1), (1, 1, 1), (-1, 1, 1)),
+    ((1, -1, -1), (-1, -1, -1), (-1, 1, -1), (1, 1, -1)),
+    ((1, -1, 1), (1, -1, -1), (1, 1, -1), (1, 1, 1)),
+    ((-1, -1, -1), (-1, -1, 1), (-1, 1, 1), (-1, 1, -1)),
+    ((-1, 1, 1), (1, 1, 1), (1, 1, -1), (-1, 1, -1)),
+    ((-1, -1, -1), (1, -1, -1), (1, -1, 1), (-1, -1, 1)),
+)
+
+
+def shards(seed: int, cells: int = 48) -> NDArray[np.void]:
+    """Triangles of every cell, as `SHARD` vertices.
+
+    Cells are smaller near the middle of the front face, where the blow lands.
+    """
+    solids = polyhedra(sites(seed, cells))
+    volumes = [volume(faces) for faces in solids]
+    largest = max(volumes)
+    return np.concatenate(
+        [
+            _vertices(faces, index, math.cbrt(size / largest))
+            for index, (faces, size) in enumerate(zip(solids, volumes, strict=True))
+        ]
+    )
+
+
+def sites(seed: int, cells: int) -> NDArray[np.float64]:
+    """Centres of the cells, (cells, 3) in the box -1..1."""
+    chance = np.random.default_rng(seed)
+    spread = cells * 3 // 5
+    near = chance.normal((0.15, 0.1, 0.9), (0.45, 0.45, 0.5), (cells - spread, 3))
+    return np.concatenate([chance.uniform(-1, 1, (spread, 3)), np.clip(near, -0.97, 0.97)])
+
+
+def polyhedra(centres: NDArray[np.float64]) -> list[list[Face]]:
+    """The cell of every centre: all that is nearer to it than to any other."""
+    return [_cell(centres, index) for index in range(len(centres))]
+
+
+def volume(faces: list[Face]) -> float:
+    """Of a convex polyhedron."""
+    return sum(
+        _dot(corners[0], _cross(corners[step], corners[step + 1])) / 6
+        for corners, _ in faces
+        for step in range(1, len(corners) - 1)
+    )
+
+
+def _cell(centres: NDArray[np.float64], index: int) -> list[Face]:
+    faces: list[Face] = [(list(corners), False) for corners in BOX]
+    apart = ((centres - centres[index]) ** 2).sum(1)
+    own = _vector(centres[index])
+    for other in np.argsort(apart)[1:]:
+        reach = max(math.dist(own, corner) for corners, _ in faces for corner in corners)
+        if apart[other] > 4 * reach * reach:
+            break  # this centre and all further ones are too far to touch the cell
+        normal = _vector(centres[other] - centres[index])
+        level = float(centres[other] @ centres[other] - centres[index] @ centres[index]) / 2
+        faces = _clip(faces, normal, level)
+    return faces
+
+
+def _clip(faces: list[Face], normal: Vector, level: float) -> list[Face]:
+    """The part of a convex polyhedron where ``normal · x <= level``, closed by a new face."""
+    kept: list[Face] = []
+    rim: list[Vector] = []
+    for corners, cut in faces:
+        side = [_dot(corner, normal) - level for corner in corners]
+        outline: list[Vector] = []
+        for here, corner in enumerate(corners):
+            there = (here + 1) % len(corners)
+            if side[here] <= 0:
+                outline.append(corner)
+            if side[here] * side[there] < 0:
+                share = side[here] / (side[here] - side[there])
+                crossing = _between(corner, corners[there], share)
+                outline.append(crossing)
+                rim.append(crossing)
+        if len(outline) > 2:
+            kept.append((outline, cut))
+    if len(rim) > 2:
+        kept.append((_around(rim, normal), True))
+    return kept
+
+
+def _around(points: list[Vector], normal: Vector) -> list[Vector]:
+    """Corners of a convex outline, counter-clockwise about `normal`."""
+    middle = _vector(np.mean(points, axis=0))
+    first = _minus(points[0], middle)
+    second = _cross(normal, first)
+    long = math.sqrt(_dot(normal, normal))
+
+    def angle(point: Vector) -> float:
+        away = _minus(point, middle)
+        return math.atan2(_dot(away, second) / long, _dot(away, first))
+
+    return sorted(points, key=angle)
+
+
+def _vertices(faces: list[Face], index: int, size: float) -> NDArray[np.void]:
+    centroid = np.mean([corner for corners, _ in faces for corner in corners], axis=0)
+    parts = []
+    for corners, cut in faces:
+        outline = np.array(corners)
+        area = np.cross(outline, np.roll(outline, -1, axis=0)).sum(0)  # Newell
+        fan = [outline[[0, step, step + 1]] for step in range(1, len(corners) - 1)]
+        part = np.zeros(3 * len(fan), SHARD)
+        part["offset"] = np.concatenate(fan) - centroid
+        part["middle"] = centroid
+        part["face"] = area / max(float(np.linalg.norm(area)), 1e-12)
+        part["kind"] = (index, float(cut), size)
+        parts.append(part)
+    return np.concatenate(parts)
+
+
+def _vector(values: NDArray[np.float64]) -> Vector:
+    return (float(values[0]), float(values[1]), float(values[2]))
+
+
+def _dot(one: Vector, two: Vector) -> float:
+    return one[0] * two[0] + one[1] * two[1] + one[2] * two[2]
+
+
+def _cross(one: Vector, two: Vector) -> Vector:
+    return (
+        one[1] * two[2] - one[2] * two[1],
+        one[2] * two[0] - one[0] * two[2],
+        one[0] * two[1] - one[1] * two[0],
+    )
+
+
+def _minus(one: Vector, two: Vector) -> Vector:
+    return (one[0] - two[0], one[1] - two[1], one[2] - two[2])
+
+
+def _between(one: Vector, two: Vector, share: float) -> Vector:
+    return (
+        one[0] + share * (two[0] - one[0]),
+        one[1] + share * (two[1] - one[1]),
+        one[2] + share * (two[2] - one[2]),
+    )
