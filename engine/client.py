@@ -37,20 +37,25 @@ Listener = Callable[[str, Message], None]
 """Called on the reading thread with each event's own line and the event."""
 
 
+def engine_command(arguments: Sequence[str] = ()) -> tuple[str, ...]:
+    """The command that is ``python -m engine`` with these arguments, whatever the folder."""
+    return (sys.executable, "-P", "-c", _BOOT, str(ROOT), *arguments)
+
+
 class EngineClient:
     """One engine process at a time; `restart` replaces a dead one.
 
-    `arguments` are those of ``python -m engine``. `verbose` passes the child's stderr on.
+    `command` starts it (see `engine_command`). `verbose` passes the child's stderr on.
     """
 
     def __init__(
         self,
-        arguments: Sequence[str] = (),
+        command: Sequence[str],
         *,
         listener: Listener | None = None,
         verbose: bool = False,
     ) -> None:
-        self._arguments = tuple(arguments)
+        self._command = tuple(command)
         self._listener = listener
         self._verbose = verbose
         self._child: _Child | None = None
@@ -59,8 +64,7 @@ class EngineClient:
         """Start the process. Raises OSError when the interpreter cannot be run."""
         if self._child is not None:
             raise RuntimeError("the engine has been started already")
-        command = [sys.executable, "-P", "-c", _BOOT, str(ROOT), *self._arguments]
-        self._child = _Child(command, self._listener, self._verbose)
+        self._child = _Child(self._command, self._listener, self._verbose)
 
     def poll(self) -> list[Message]:
         """Return the events that have arrived since the last call, at once."""
@@ -101,7 +105,7 @@ class EngineClient:
 class _Child:
     """A running engine with the threads that serve its three pipes."""
 
-    def __init__(self, command: list[str], listener: Listener | None, verbose: bool) -> None:
+    def __init__(self, command: tuple[str, ...], listener: Listener | None, verbose: bool) -> None:
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

@@ -14,7 +14,7 @@ import platform
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -192,7 +192,12 @@ def free_bytes(folder: Path) -> int:
     return shutil.disk_usage(folder).free
 
 
-def report(found: list[Check]) -> str:
+def as_json(found: list[Check]) -> str:
+    """The checks as one JSON object, by name."""
+    return json.dumps({check.name: asdict(check) for check in found}, indent=2)
+
+
+def as_text(found: list[Check]) -> str:
     """The checks as text, fixes under what needs them."""
     marks = {"works": "ok     ", "missing": "MISSING", "note": "note   "}
     width = max(len(check.name) for check in found)

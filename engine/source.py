@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from engine import codec
-from engine.client import EngineClient
+from engine.client import EngineClient, engine_command
 from engine.codec import Message
 from engine.requests import Change, Request, Start
 from engine.trace import EngineState, Rewind, RunEvent, RunFailed, RunHeader
@@ -118,7 +118,7 @@ class LiveSource:
     ) -> None:
         self._writer = None if folder is None else RunWriter(folder)
         listener = None if self._writer is None else self._writer.write
-        self._client = EngineClient(arguments, listener=listener, verbose=verbose)
+        self._client = EngineClient(engine_command(arguments), listener=listener, verbose=verbose)
         self._changing = False
         self._start_fault: str | None = None
         self._start(self._client.start)

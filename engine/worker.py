@@ -20,6 +20,7 @@ from typing import Protocol
 
 from engine.codec import CodecError, Message
 from engine.requests import Change, Quit, Request, Shown, Start, Stop
+from engine.terminal import sentence
 from engine.trace import (
     EngineState,
     Rewind,
@@ -173,18 +174,6 @@ class Worker:
 
     def _answer(self, detail: str) -> None:
         self._emit(replace(self._ready, detail=detail))
-
-
-def sentence(error: BaseException) -> str:
-    """Say in one line what went wrong, in words a reader of the screen can use."""
-    text = " ".join(str(error).split())
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
-        return "There was not enough memory for this run: close other programs or use the CPU."
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.strerror}: {error.filename}." if error.filename else f"{error.strerror}."
-    if isinstance(error, ValueError) or type(error).__module__.startswith("engine."):
-        return text if text.endswith((".", "!", "?")) else text + "."
-    return f"Something unexpected went wrong ({type(error).__name__}: {text[:200]})."
 
 
 def _empty_device_cache() -> None:
