@@ -39,7 +39,7 @@ vec3 encode(vec3 linear) {
 }
 
 void main() {
-    vec3 color = texture(scene, at).rgb;
+    vec3 color = texelFetch(scene, ivec2(gl_FragCoord.xy), 0).rgb;
     color += texture(spill, at).rgb * bloom;
     vec2 from = at - 0.5;
     color *= 1.0 - vignette * dot(from, from);

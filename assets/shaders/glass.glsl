@@ -35,6 +35,11 @@ void main() {
 #include "lighting.glsl"
 #include "edges.glsl"
 #include "cracks.glsl"
+#ifdef FRAME
+const float EDGE = 0.050;  // the verify box is mostly its frame
+#else
+const float EDGE = 0.036;
+#endif
 in vec3 world, surface, local;
 flat in vec3 extent, eye_local;
 flat in vec4 body, filled, edge;
@@ -49,13 +54,13 @@ void main() {
     vec3 view = normalize(eye.xyz - world);
     float facing = max(dot(toward, view), 0.0);
 
-    float line = edge_line(extent - abs(local), 0.030) * edge.a * (inside ? 0.45 : 1.0);
+    float line = edge_line(extent - abs(local), EDGE) * edge.a * (inside ? 0.5 : 1.0);
     float rim = pow(1.0 - facing, 3.0);
     // The body: a tint that thickens at grazing angles, as real glass does.
     float tint = body.a * (inside ? 0.45 : 0.75 + 0.9 * rim);
     vec3 pane = body.rgb * (0.55 * (ambient.rgb + 0.6 * key.rgb));
     vec3 color = pane * tint;
-    float opacity = tint;
+    float opacity = 0.7 * tint;  // less than it tints: what stands behind stays clear
 #ifndef PLAIN
     if (!inside) {
         float shine = fresnel(facing, 0.05) * clamp(body.a * 5.0, 0.0, 1.0);
@@ -75,6 +80,7 @@ void main() {
         float meniscus = exp(-abs(local.y - level) * 24.0) * step(state.x, 0.999);
         color = mix(color, matter, below) + filled.rgb * (0.6 * meniscus);
         opacity = mix(opacity, 1.0, below);
+        if (inside) line *= 1.0 - below;
         opacity = max(opacity, 0.5 * meniscus);
     }
     if (state.y > 0.0) {

@@ -20,8 +20,15 @@ layout(location = 0) out vec4 result;
 void main() {
     float away = distance(world.xz, focus.xz);
     float presence = exp(-away * away * 0.0055);
+    vec3 behind = background(gl_FragCoord.xy);
+    if (presence < 0.01) {
+        result = vec4(behind, 1.0);
+        return;
+    }
     float sun = light_direction.y * shadow(world, vec3(0.0, 1.0, 0.0));
-    vec3 color = ground_color.rgb * (ambient.rgb + key.rgb * sun + lamp_light(world, vec3(0.0, 1.0, 0.0)));
+    float pool = 0.75 + 0.7 * exp(-away * away * 0.02);  // the key light is aimed at the round
+    vec3 up = vec3(0.0, 1.0, 0.0);
+    vec3 color = ground_color.rgb * ((ambient.rgb + key.rgb * sun) * pool + lamp_light(world, up));
 
     vec2 cell = world.xz * 0.5;  // one line every two units
     vec2 pixel = fwidth(cell);
@@ -35,6 +42,6 @@ void main() {
     vec4 mirrored = textureLod(reflection, at, 1.0) * 0.6 + textureLod(reflection, at, 2.5) * 0.4;
     color += mirrored.rgb * (0.07 + 0.05 * pow(1.0 - view.y, 3.0));
 #endif
-    result = vec4(mix(background(gl_FragCoord.xy), color, presence), 1.0);
+    result = vec4(mix(behind, color, presence), 1.0);
 }
 #endif

@@ -7,7 +7,8 @@ const float PI = 3.14159265;
 
 // 1 lit .. 0 in shadow. A fixed spiral of taps: no noise, so nothing crawls in a video.
 float shadow(vec3 world, vec3 surface) {
-    vec4 clip = light_projection * vec4(world + surface * 0.03, 1.0);
+    float texel_size = 2.0 * focus.w / float(textureSize(shadow_map, 0).x);
+    vec4 clip = light_projection * vec4(world + surface * 1.8 * texel_size, 1.0);
     vec3 at = clip.xyz * 0.5 + 0.5;
     vec2 border = smoothstep(0.5, 0.42, abs(at.xy - 0.5));
     float inside = border.x * border.y;
@@ -18,7 +19,7 @@ float shadow(vec3 world, vec3 surface) {
         float reach = sqrt((float(tap) + 0.5) / float(TAPS));
         float angle = float(tap) * 2.399963;
         vec2 offset = texel * reach * vec2(cos(angle), sin(angle));
-        sum += texture(shadow_map, vec3(at.xy + offset, at.z - 0.0012));
+        sum += texture(shadow_map, vec3(at.xy + offset, at.z - 0.0015));
     }
     return mix(1.0, sum / float(TAPS), inside);
 }
@@ -39,6 +40,7 @@ float fresnel(float facing, float base) {
 
 // Light of the target: wrapped, falling off softly with distance.
 vec3 lamp_light(vec3 world, vec3 surface) {
+    if (lamp.w <= 0.0) return vec3(0.0);
     vec3 way = lamp.xyz - world;
     float distance2 = dot(way, way);
     float wrapped = max(0.0, 0.25 + 0.75 * dot(surface, way) * inversesqrt(distance2));
@@ -64,5 +66,6 @@ vec3 lit(vec3 world, vec3 surface, vec3 albedo, float roughness) {
     float glancing = 0.04 + (max(1.0 - roughness, 0.04) - 0.04) * pow(1.0 - facing, 5.0);
     color += environment(reflect(-view, surface), roughness) * (glancing * near_ground);
 #endif
+    if (eye.y < 0.0) color *= exp(-1.6 * world.y);  // mirrored by the floor: the foot shows most
     return color;
 }

@@ -161,7 +161,7 @@ def frame(moment="verify", camera="default", lighting=DARK, age=0.35):
             labelled(solids, glyphs, "a", middle, z, width, CORRECTION, lift=0.6)
         x += width + 0.16
     spheres = np.zeros(2, SPHERE)
-    spheres[0] = ((1.6, 5.0, -3.2), 1.25, TARGET, 1.0 if moment == "verify" else 0.0)
+    spheres[0] = ((1.6, 4.6, -2.6), 1.25, TARGET, 1.0 if moment == "verify" else 0.0)
     spheres[1] = ((x - 0.9, 2.9, z), 0.24, DRAFTER, 0.5)
     if moment == "verify":
         low, high = start - 0.16 - 0.17, x + 0.17
@@ -170,13 +170,13 @@ def frame(moment="verify", camera="default", lighting=DARK, age=0.35):
         box["half"][2] = 0.67
         boxes.append(box)
         beam = np.zeros((), BEAM)
-        beam["start"], beam["end"] = (1.6, 5.0, -3.2), ((low + high) / 2, 1.3, z)
+        beam["start"], beam["end"] = (1.6, 4.6, -2.6), ((low + high) / 2, 1.3, z)
         beam["half"], beam["color"] = ((high - low) / 2, 0.67), (*TARGET[:3], 0.5)
         beams.append(beam)
     views = {
-        "default": ((1.0, 6.2, 11.0), (0.6, 1.4, 0.0)),
+        "default": ((1.4, 6.6, 13.5), (0.6, 1.7, -0.6)),
         "side": ((1.2, 1.6, 12.0), (1.2, 1.5, 0.0)),
-        "top": ((0.6, 15.0, 0.6), (0.6, 0.0, -0.4)),
+        "top": ((0.6, 17.0, 0.6), (0.6, 0.0, -0.4)),
     }
     eye, look_at = views[camera]
     return Frame(

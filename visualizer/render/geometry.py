@@ -81,11 +81,11 @@ def sphere(rings: int) -> Mesh:
 
 
 def pyramid() -> Mesh:
-    """The beam's walls: `place.y` 0 at the apex, 1 on the far rectangle."""
+    """The beam's walls: `place.y` 0 at the apex, 1 on the far rectangle below it."""
     places = [(0, 0, 0), (-1, 1, -1), (1, 1, -1), (1, 1, 1), (-1, 1, 1)]
     vertices = np.zeros(5, PLACE3)
     vertices["place"] = places
-    walls = [(0, 1, 2), (0, 2, 3), (0, 3, 4), (0, 4, 1), (1, 4, 3), (1, 3, 2)]
+    walls = [(0, 2, 1), (0, 3, 2), (0, 4, 3), (0, 1, 4), (1, 3, 4), (1, 2, 3)]
     return Mesh(vertices, np.array(walls, np.uint32).ravel())
 
 

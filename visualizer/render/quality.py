@@ -25,7 +25,7 @@ class Effort:
 
 EFFORTS: Final = MappingProxyType(
     {
-        "software": Effort(4, 512, 6, 3, 2, 6, False, False),
+        "software": Effort(0, 512, 4, 3, 2, 6, False, False),
         "low": Effort(0, 512, 8, 3, 2, 8, True, False),
         "medium": Effort(4, 768, 12, 4, 3, 10, True, False),
         "high": Effort(4, 1024, 24, 5, 4, 16, True, True),

@@ -132,9 +132,10 @@ class Renderer:
             geometry.rounded_box(work.bevel_steps),
             contract.BLOCK,
         )
-        glass, glass_mesh = load("glass", shading), geometry.two_sided_box(work.bevel_steps)
-        self._glass = make({"color": glass}, glass_mesh, contract.BLOCK)
-        self._boxes = make({"color": glass}, glass_mesh, contract.BLOCK)
+        pane = geometry.two_sided_box(work.bevel_steps)
+        frame: dict[str, int | None] = {**shading, "FRAME": None}
+        self._glass = make({"color": load("glass", shading)}, pane, contract.BLOCK)
+        self._boxes = make({"color": load("glass", frame)}, pane, contract.BLOCK)
         self._contact = make({"color": load("contact")}, geometry.square(-1, 1), contract.BLOCK)
         self._spheres = make(
             {"color": load("sphere", shading), "depth": load("sphere", depth)},
@@ -230,7 +231,7 @@ class Renderer:
         mirror.clear(0.0, 0.0, 0.0, 0.0, depth=1.0)
         self._state(moderngl.DEPTH_TEST | moderngl.CULL_FACE)
         self.context.front_face = "cw"
-        for primitive in (self._solids, self._spheres, *self._shatters):
+        for primitive in (self._solids, *self._shatters):
             primitive.draw()
         self.context.front_face = "ccw"
         texture.build_mipmaps()
