@@ -63,7 +63,7 @@ GLYPH = np.dtype(
         ("origin", "f4", 3),  # world position of the glyph quad's lower left corner
         ("right", "f4", 3),  # world vector along the quad's width
         ("up", "f4", 3),  # world vector along the quad's height
-        ("uv", "f4", 4),  # u0, v0, u1, v1 in the distance-field atlas (v grows downwards)
+        ("uv", "f4", 4),  # u0, v0 upper left, u1, v1 lower right; v grows down
         ("color", "f4", 4),
     ]
 )

@@ -1,0 +1,178 @@
+"""Where the picture is taken from: presets, framing, and the matrices they come to.
+
+A preset fixes the direction of view; `frame_points` then finds the nearest place along it
+from which everything that must be seen lies inside the free part of the picture. The user's
+orbit comes last and is no part of what a scene asks for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import atan2, cos, pi, sin, tan
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visualizer.stage.frame import Camera
+from visualizer.stage.view import Orbit, Preset
+
+Vector = NDArray[np.float64]
+Free = tuple[float, float, float, float]
+
+PITCH_LIMITS = (0.03, pi / 2 - 0.02)  # never under the ground, never upside down
+ZOOM_LIMITS = (0.2, 5.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """A direction of view: the eye stands `yaw` about Y from +Z and `pitch` above the ground.
+
+    `anchor` is where the subject is wanted in the free rectangle, -1..1 from its centre.
+    """
+
+    yaw: float
+    pitch: float
+    fov: float
+    anchor: tuple[float, float]
+
+
+DIRECTIONS: dict[Preset, Direction] = {
+    "default": Direction(yaw=0.10, pitch=0.50, fov=0.55, anchor=(0.10, -0.34)),
+    "side": Direction(yaw=-0.62, pitch=0.20, fov=0.55, anchor=(0.0, -0.36)),
+    "top": Direction(yaw=0.0, pitch=1.36, fov=0.55, anchor=(0.0, -0.25)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Pose:
+    """What a camera looks at, and from how far; the direction comes from the preset."""
+
+    center: tuple[float, float, float]
+    distance: float
+
+    def towards(self, other: Pose, progress: float) -> Pose:
+        """The pose `progress` (0..1) of the way to `other`."""
+        if progress <= 0.0 or self == other:
+            return self
+        if progress >= 1.0:
+            return other
+        x, y, z = (a + (b - a) * progress for a, b in zip(self.center, other.center, strict=True))
+        return Pose((x, y, z), self.distance + (other.distance - self.distance) * progress)
+
+
+def basis(yaw: float, pitch: float) -> tuple[Vector, Vector, Vector]:
+    """Camera right, up, and back (from what is looked at to the eye), each of length 1."""
+    back = np.array([sin(yaw) * cos(pitch), sin(pitch), cos(yaw) * cos(pitch)])
+    right = np.array([cos(yaw), 0.0, -sin(yaw)])
+    return right, np.cross(back, right), back
+
+
+def frame_points(
+    points: Vector,
+    subject: Vector,
+    direction: Direction,
+    aspect: float,
+    free: Free,
+    nearest: float,
+) -> Pose:
+    """Return the closest pose that keeps `points` (n, 3) inside `free` (see `Camera.free`).
+
+    `subject` (3,) is brought as near to the direction's anchor as the points allow, and the
+    camera comes no closer to it than `nearest`.
+
+    A point at x across and z towards the eye is inside when ``|x - cx| <= slope (eye - z)``,
+    which is linear in the centre cx and in the eye's depth: the tightest pair of points
+    gives the smallest depth, and the slack that is left goes to the anchor.
+    """
+    right, up, back = basis(direction.yaw, direction.pitch)
+    half = tan(direction.fov / 2)
+    slopes = (half * aspect * (free[2] - free[0]), half * (free[3] - free[1]))
+    depths = points @ back
+    depth = float(subject @ back)
+    limits = []
+    eye = depth + nearest
+    for axis, slope in zip((right, up), slopes, strict=True):
+        across = points @ axis
+        low, high = float((across + slope * depths).max()), float((across - slope * depths).min())
+        limits.append((low, high))
+        eye = max(eye, (low - high) / (2 * slope))
+    distance = eye - depth
+    center = depth * back
+    for axis, slope, (low, high), wanted in zip(
+        (right, up), slopes, limits, direction.anchor, strict=True
+    ):
+        preferred = float(subject @ axis) - wanted * slope * distance
+        center = center + axis * min(max(preferred, low - slope * eye), high + slope * eye)
+    return Pose((float(center[0]), float(center[1]), float(center[2])), distance)
+
+
+def place(pose: Pose, direction: Direction, orbit: Orbit, free: Free) -> Camera:
+    """Return the camera at `pose`, moved by the user's orbit."""
+    yaw = direction.yaw + orbit.yaw
+    pitch = min(max(direction.pitch + orbit.pitch, PITCH_LIMITS[0]), PITCH_LIMITS[1])
+    right, up, back = basis(yaw, pitch)
+    distance = pose.distance * min(max(orbit.zoom, ZOOM_LIMITS[0]), ZOOM_LIMITS[1])
+    center = np.array(pose.center) + right * orbit.pan[0] + up * orbit.pan[1]
+    eye = center + back * distance
+    return Camera(
+        eye=(float(eye[0]), float(eye[1]), float(eye[2])),
+        look_at=(float(center[0]), float(center[1]), float(center[2])),
+        fov=direction.fov,
+        near=max(0.1, 0.08 * distance),
+        far=4.0 * distance + 60.0,
+        free=free,
+        up=(float(up[0]), float(up[1]), float(up[2])),
+    )
+
+
+def pitch_of(camera: Camera) -> float:
+    """Angle of the camera above the ground, radians."""
+    x, y, z = (a - b for a, b in zip(camera.eye, camera.look_at, strict=True))
+    return atan2(y, (x * x + z * z) ** 0.5)
+
+
+def view_matrix(camera: Camera) -> Vector:
+    """World to camera space, (4, 4), column vectors: the camera looks along -Z."""
+    eye = np.array(camera.eye)
+    back = eye - np.array(camera.look_at)
+    back /= np.linalg.norm(back)
+    right = np.cross(np.array(camera.up), back)
+    right /= np.linalg.norm(right)
+    rotation = np.stack([right, np.cross(back, right), back])
+    matrix = np.eye(4)
+    matrix[:3, :3] = rotation
+    matrix[:3, 3] = -rotation @ eye
+    return matrix
+
+
+def projection_matrix(camera: Camera, aspect: float) -> Vector:
+    """Camera to clip space, (4, 4): shifted so that `look_at` falls on the centre of `free`."""
+    scale = 1.0 / tan(camera.fov / 2)
+    near, far = camera.near, camera.far
+    x0, y0, x1, y1 = camera.free
+    return np.array(
+        [
+            [scale / aspect, 0.0, -(x0 + x1 - 1.0), 0.0],
+            [0.0, scale, -(y0 + y1 - 1.0), 0.0],
+            [0.0, 0.0, (near + far) / (near - far), 2.0 * near * far / (near - far)],
+            [0.0, 0.0, -1.0, 0.0],
+        ]
+    )
+
+
+def project(camera: Camera, points: Vector, width: int, height: int) -> Vector:
+    """World points (n, 3) to pixels (n, 2) from the upper left. NaN for points behind the eye."""
+    matrix = projection_matrix(camera, width / height) @ view_matrix(camera)
+    clip = np.concatenate([points, np.ones((len(points), 1))], axis=1) @ matrix.T
+    depth = np.where(clip[:, 3:] > 0, clip[:, 3:], np.nan)
+    ndc = clip[:, :2] / depth
+    return np.asarray((ndc * (0.5, -0.5) + 0.5) * (width, height))
+
+
+def ray(camera: Camera, x: float, y: float, width: int, height: int) -> tuple[Vector, Vector]:
+    """Return the origin and unit direction of the ray through pixel (x, y) from the upper left."""
+    matrix = projection_matrix(camera, width / height) @ view_matrix(camera)
+    far = np.linalg.solve(matrix, np.array([2 * x / width - 1, 1 - 2 * y / height, 1.0, 1.0]))
+    eye = np.array(camera.eye)
+    towards = far[:3] / far[3] - eye
+    return eye, towards / np.linalg.norm(towards)

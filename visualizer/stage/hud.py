@@ -1,0 +1,261 @@
+"""What the panels are told about a moment: words and numbers, no positions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from engine.stats import Stats, stretches
+from engine.trace import Baseline, Guess, Round, RunFailed, RunFinished, Settings, Trace, join_text
+from visualizer.stage.text import visible
+from visualizer.stage.theme import Role
+from visualizer.stage.timeline import Phase, Span, Timeline
+
+LONGEST_WORD = 16  # characters of a token in a caption
+
+_VERDICT_ROLES: dict[str, Role] = {
+    "accepted": "committed",
+    "rejected": "rejected",
+    "discarded": "discarded",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A stretch of text in the colour of a role (see `theme`)."""
+
+    text: str
+    role: Role
+
+
+@dataclass(frozen=True, slots=True)
+class Hud:
+    """A moment of a run as text. Everything counts shown rounds only.
+
+    A round is shown once its last token has landed. `rounds` and `stats` are of the shown
+    rounds since a setting last changed, `histogram[n]` the number of them that accepted n;
+    `ghost` is the histogram under the setting before, empty when there was none.
+    `pending` are the guesses on the table, in the colours of their verdicts so far, then the
+    token that is landing.
+    `compute_seconds` is the drawn compute clock: measured seconds of drafting and passes
+    up to this moment; it stands still while verdicts and landings are explained.
+    `slowdown` is scene seconds per measured second. `end` is set once all has been shown.
+    """
+
+    phase: Phase
+    round_index: int  # -1 before the first round
+    shown: int  # rounds of the whole run that have been shown
+    settings: Settings | None
+    rounds: tuple[Round, ...]
+    stats: Stats
+    histogram: tuple[int, ...]
+    ghost: tuple[int, ...]
+    prompt: str
+    committed: tuple[Piece, ...]
+    pending: tuple[Piece, ...]
+    caption: tuple[Piece, ...]
+    compute_seconds: float
+    slowdown: float
+    end: RunFinished | RunFailed | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Shown:
+    """What only changes when one more round has been shown."""
+
+    rounds: tuple[Round, ...]
+    stats: Stats
+    ghost: tuple[int, ...]
+    text: str
+    seconds: float
+
+
+def tell(trace: Trace, timeline: Timeline, t: float) -> Hud:
+    """Return what the panels say at time `t`."""
+    now = timeline.round_at(t)
+    header = trace.header
+    spans = timeline.spans[now] if now >= 0 else None
+    landed = spans is not None and t >= spans.land.end
+    shown = now + landed if now >= 0 else 0
+    past = _shown(timeline, shown, header.baseline if header else None)
+    pending: tuple[Piece, ...] = ()
+    caption: tuple[Piece, ...] = ()
+    seconds = past.seconds
+    if spans is not None:
+        each = timeline.rounds[now]
+        caption = _caption(each, timeline, t)
+        if not landed:
+            pending = _pending(each, timeline, t)
+            seconds += spans.measured(t)
+    over = t >= timeline.duration and shown == len(trace.rounds)
+    settings = header.settings if header else None
+    return Hud(
+        phase=spans.phase(t) if spans else "approach",
+        round_index=now,
+        shown=shown,
+        settings=timeline.rounds[now].settings if now >= 0 else settings,
+        rounds=past.rounds,
+        stats=past.stats,
+        histogram=past.stats.histogram,
+        ghost=past.ghost,
+        prompt=header.prompt if header else "",
+        committed=(Piece(past.text, "committed"),) if past.text else (),
+        pending=pending,
+        caption=caption,
+        compute_seconds=seconds,
+        slowdown=spans.factor if spans else timeline.factor,
+        end=trace.end if over else None,
+    )
+
+
+@lru_cache(maxsize=8)
+def _shown(timeline: Timeline, count: int, baseline: Baseline | None) -> _Shown:
+    """Sums over the first `count` rounds of this very timeline."""
+    rounds = timeline.rounds[:count]
+    runs = stretches(rounds)
+    current = runs[-1][1] if runs else ()
+    return _Shown(
+        rounds=current,
+        stats=Stats.of(current, baseline),
+        ghost=Stats.of(runs[-2][1]).histogram if len(runs) > 1 else (),
+        text=join_text(token for each in rounds for token in each.committed),
+        seconds=sum(each.seconds for each in rounds),
+    )
+
+
+def _verdicts_at(timeline: Timeline, t: float) -> list[Role]:
+    """Roles of the present round's guesses that have been dropped, as far as judged."""
+    now = timeline.round_at(t)
+    each, spans = timeline.rounds[now], timeline.spans[now]
+    roles: list[Role] = []
+    for slot, (guess, drop) in enumerate(zip(each.guesses, spans.drops, strict=True)):
+        if t < drop.start:
+            break
+        judged = slot < len(spans.verdicts) and t >= spans.verdicts[slot].end
+        let_go = guess.verdict == "discarded" and t >= spans.crack.end
+        roles.append(_VERDICT_ROLES[guess.verdict] if judged or let_go else "guess")
+    return roles
+
+
+def _pending(each: Round, timeline: Timeline, t: float) -> tuple[Piece, ...]:
+    spans = timeline.spans[each.index]
+    pieces = [
+        Piece(_readable(guess.token.text), role)
+        for guess, role in zip(each.guesses, _verdicts_at(timeline, t), strict=False)
+    ]
+    if each.emitted and t >= spans.land.start:
+        kept = pieces[: each.accepted]
+        return (*kept, Piece(_readable(each.emitted.token.text), _closing_role(each)))
+    return tuple(pieces)
+
+
+def _readable(token_text: str) -> str:
+    """A token's own text; where it holds half a character, its visible form."""
+    broken = any(0xDC80 <= ord(char) <= 0xDCFF for char in token_text)
+    return visible(token_text) if broken else token_text
+
+
+def _closing_role(each: Round) -> Role:
+    recovered = each.emitted is not None and each.emitted.kind == "recovered"
+    return "correction" if recovered else "bonus"
+
+
+def _caption(each: Round, timeline: Timeline, t: float) -> tuple[Piece, ...]:
+    """One idea in at most 14 words, its key word in the colour of its role."""
+    spans = timeline.spans[each.index]
+    phase = spans.phase(t)
+    many = len(each.guesses)
+    guesses = "1 guess" if many == 1 else f"{many} guesses"
+    if phase == "approach":
+        return ()
+    if phase == "draft":
+        return _drafting(each, guesses)
+    if phase == "close":
+        if not many:
+            return _words("Nothing to check: the target writes alone.")
+        return _words("One *box* around all " + guesses + ": checked together.", "box")
+    if phase == "pass":
+        what = f"checks all {guesses} at once" if many > 1 else "checks 1 guess"
+        return _words(f"One *target pass* {what if many else 'writes one token'}.", "target")
+    if phase == "verdicts":
+        return _judging(each, spans.verdicts, t)
+    if phase == "shatter":
+        later = sum(guess.verdict == "discarded" for guess in each.guesses)
+        if each.accepted + later == many:
+            return _words("The text ends here; later guesses are *discarded*.", "discarded")
+        rest = f"; {later} after it discarded, unjudged" if later else ""
+        word = _word(each.guesses[each.accepted].token.text)
+        return _words(f"{word} is *rejected*{rest}.", "rejected")
+    return _landing(each)
+
+
+def _drafting(each: Round, guesses: str) -> tuple[Piece, ...]:
+    if not each.guesses:
+        asked = each.settings.effective_k > 0
+        return _words("The drafter finds nothing to *guess*." if asked else "", "guess")
+    source = each.guesses[0].source
+    if len(each.draft_step_seconds) != len(each.guesses):
+        return _words(f"The drafter looks up *{guesses}* ({source}).", "guess")
+    how = ", one after another" if len(each.guesses) > 1 else ""
+    return _words(f"The small drafter makes *{guesses}*{how}.", "guess")
+
+
+def _judging(each: Round, verdicts: Sequence[Span], t: float) -> tuple[Piece, ...]:
+    done = sum(t >= span.end for span in verdicts)
+    guess: Guess = each.guesses[min(done, len(verdicts) - 1)]
+    word = _word(guess.token.text)
+    fate = "accepted" if guess.verdict == "accepted" else "rejected"
+    role: Role = "committed" if fate == "accepted" else "rejected"
+    if guess.accept_prob in (0.0, 1.0) or guess.draw is None:
+        why = "the target agrees" if fate == "accepted" else "the target disagrees"
+        if guess.accept_prob == 1.0 and each.settings.temperature > 0:
+            why = "the target likes it at least as much"
+    else:
+        sign = "under" if fate == "accepted" else "not under"
+        why = f"draw {guess.draw:.2f} is {sign} {guess.accept_prob:.2f}"
+    return _words(f"{word} is *{fate}*: {why}.", role)
+
+
+def _landing(each: Round) -> tuple[Piece, ...]:
+    if each.emitted is None:
+        return _words("The text is complete.")
+    word = _word(each.emitted.token.text)
+    if each.emitted.kind == "recovered":
+        return _words(f"The target's own *correction* takes its place: {word}.", "correction")
+    if not each.guesses:
+        return _words(f"One pass, one token: {word}.", "bonus")
+    return _words(f"All accepted: a *bonus* token for free, {word}.", "bonus")
+
+
+def _word(token_text: str) -> str:
+    shown = visible(token_text)
+    if len(shown) > LONGEST_WORD:
+        shown = shown[: LONGEST_WORD - 1] + "…"
+    return f"“{shown}”"
+
+
+def _words(sentence: str, role: Role = "text") -> tuple[Piece, ...]:
+    """Cut a sentence into pieces; what stands between the first two asterisks has the role.
+
+    A token that is itself an asterisk stands inside quotation marks, which keep it whole.
+    """
+    if not sentence:
+        return ()
+    before, mark, rest = _split(sentence)
+    if not mark:
+        return (Piece(sentence, "text"),)
+    key, _, after = rest.partition("*")
+    pieces = (Piece(before, "text"), Piece(key, role), Piece(after, "text"))
+    return tuple(piece for piece in pieces if piece.text)
+
+
+def _split(sentence: str) -> tuple[str, str, str]:
+    """Partition at the first asterisk outside quotation marks."""
+    quoted = False
+    for index, char in enumerate(sentence):
+        if char in "“”":
+            quoted = char == "“"
+        elif char == "*" and not quoted:
+            return sentence[:index], char, sentence[index + 1 :]
+    return sentence, "", ""

@@ -1,0 +1,197 @@
+"""Where every token of a run lies: lines of slots on the ground.
+
+The text runs along +X in lines; each new line is nearer to the viewer. A line only breaks
+where a round starts, so all guesses of a round and the token that ends it stand side by
+side. Placing a round looks at what came before it and never at what comes after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal
+
+from engine.trace import Round, RunHeader, Token
+from visualizer.stage.text import Label, fit, visible
+
+EM = 0.62  # size of block labels, world units
+HEIGHT = 1.0
+DEPTH = 0.84
+PAD = 0.19  # from a label to the side of its block
+WIDEST = 4.4
+NARROWEST = 0.66
+WORD_GAP = 0.26  # before a token that starts with a space
+JOIN_GAP = 0.07  # before one that continues a word
+LINE = 18.0  # a round that would reach past this starts a new line
+PITCH = 2.1  # from line to line
+
+PROMPT_EM = 0.44
+PROMPT_HEIGHT = 0.5
+PROMPT_LINES = 2  # at most; what does not fit folds into one block
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Room for one token: its label and its extent along X."""
+
+    label: Label
+    left: float
+    width: float
+
+    @property
+    def center(self) -> float:
+        return self.left + self.width / 2
+
+    @property
+    def right(self) -> float:
+        return self.left + self.width
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """Where one round lies: slots of its guesses, and of the token that ends it.
+
+    The first `accepted` guesses stay; `role` is the colour of what ended the round.
+    `cursor` is where the next token would start on the line. Compared by identity, so that
+    what is drawn of a round can be remembered per place.
+    """
+
+    index: int
+    accepted: int
+    role: Literal["correction", "bonus"]
+    line: int
+    guesses: tuple[Slot, ...]
+    emitted: Slot | None
+    left: float
+    cursor: float
+
+    @property
+    def z(self) -> float:
+        return self.line * PITCH
+
+    @property
+    def right(self) -> float:
+        ends = [slot.right for slot in self.guesses]
+        return max([*ends, self.emitted.right] if self.emitted else ends, default=self.left)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PromptPlace:
+    """Where the prompt lies: one tuple of slots per line, and where the reply starts."""
+
+    lines: tuple[tuple[Slot, ...], ...]
+    line: int
+    cursor: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Page:
+    """A run laid out: its prompt and one place per round."""
+
+    prompt: PromptPlace
+    places: tuple[Place, ...] = ()
+
+    def extended(self, kept: int, rounds: Iterable[Round]) -> Page:
+        """Keep the first `kept` places and lay out `rounds` after them."""
+        places = list(self.places[:kept])
+        for each in rounds:
+            line, cursor = self.prompt.line, self.prompt.cursor
+            if places:
+                line, cursor = places[-1].line, places[-1].cursor
+            places.append(_place(each, line, cursor))
+        return replace(self, places=tuple(places))
+
+
+@lru_cache(maxsize=8192)
+def _cell(text: str, em: float) -> tuple[Label, float, float]:
+    """Label, block width, and gap before the block, for a token's text."""
+    label = fit(visible(text), em, WIDEST - 2 * PAD)
+    gap = JOIN_GAP if text[:1].strip() and not text.startswith("<|") else WORD_GAP
+    return label, max(label.width + 2 * PAD, NARROWEST), gap
+
+
+def _slots(texts: Iterable[str], cursor: float, em: float = EM) -> tuple[Slot, ...]:
+    """Slots side by side, the first one after a gap from `cursor` unless that is a line start."""
+    slots = []
+    for text in texts:
+        label, width, gap = _cell(text, em)
+        left = cursor + gap if cursor > 0.0 else 0.0
+        slots.append(Slot(label, left, width))
+        cursor = left + width
+    return tuple(slots)
+
+
+def _place(each: Round, line: int, cursor: float) -> Place:
+    texts = [guess.token.text for guess in each.guesses]
+    closing = [each.emitted.token.text] if each.emitted else []
+    reach = _slots(texts + closing, cursor)
+    if cursor > 0.0 and reach and reach[-1].right > LINE:
+        return _place(each, line + 1, 0.0)
+    guesses = _slots(texts, cursor)
+    kept = guesses[: each.accepted]
+    end = kept[-1].right if kept else cursor
+    emitted = _slots(closing, end)[0] if closing else None
+    first = (*guesses, emitted)[0]
+    return Place(
+        index=each.index,
+        accepted=each.accepted,
+        role="correction" if each.emitted and each.emitted.kind == "recovered" else "bonus",
+        line=line,
+        guesses=guesses,
+        emitted=emitted,
+        left=first.left if first else cursor,
+        cursor=emitted.right if emitted else end,
+    )
+
+
+def page_of(header: RunHeader | None) -> Page:
+    """Lay out the prompt; rounds follow by `Page.extended`."""
+    if header is None:
+        return Page(PromptPlace((), 0, 0.0))
+    texts = _prompt_texts(header)
+    lines: list[tuple[Slot, ...]] = [()]
+    for index, text in enumerate(texts):
+        row = lines[-1]
+        slot = _slots([text], row[-1].right if row else 0.0, PROMPT_EM)[0]
+        left_over = len(texts) - index
+        room = LINE - (4.0 if len(lines) == PROMPT_LINES and left_over > 1 else 0.0)
+        if not row or slot.right <= room:
+            lines[-1] = (*row, slot)
+        elif len(lines) < PROMPT_LINES:
+            lines.append(_slots([text], 0.0, PROMPT_EM))
+        else:
+            fold = _slots([f" … {left_over} more"], row[-1].right, PROMPT_EM)[0]
+            lines[-1] = (*row, fold)
+            break
+    last = len(lines) - 1
+    if header.chat or not texts:
+        return Page(PromptPlace(tuple(lines), last + bool(texts), 0.0))
+    return Page(PromptPlace(tuple(lines), last, lines[-1][-1].right))
+
+
+def _prompt_texts(header: RunHeader) -> list[str]:
+    """What the prompt's blocks say: a chat's template folds into one block before the words."""
+    tokens = header.prompt_tokens
+    if not header.chat:
+        return [token.text for token in tokens]
+    first, last = _words(tokens, header.prompt.strip())
+    folded = len(tokens) - (last - first)
+    return [f" template · {folded}", *(token.text for token in tokens[first:last])]
+
+
+def _words(tokens: tuple[Token, ...], prompt: str) -> tuple[int, int]:
+    """The range of tokens that hold the user's own words; empty when they cannot be found."""
+    pieces = [token.text.encode("utf-8", "surrogateescape") for token in tokens]
+    words = prompt.encode("utf-8", "surrogateescape")
+    start = b"".join(pieces).rfind(words) if words else -1
+    if start < 0:
+        return 0, 0
+    first = last = done = 0
+    for index, piece in enumerate(pieces):
+        if done <= start:
+            first = index
+        if done < start + len(words):
+            last = index + 1
+        done += len(piece)
+    return first, last
