@@ -1,0 +1,54 @@
+"""How an engine is set up, and which settings a run may have. Standard library only."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine import arguments
+from engine.trace import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """Which target, where and in what precision. "auto" is decided when the engine opens.
+
+    `target` is a model folder, None the default target; `threads` None leaves one core to
+    whoever draws.
+    """
+
+    target: Path | None = None
+    device: str = "auto"
+    dtype: str = "auto"
+    threads: int | None = None
+
+    @classmethod
+    def of(cls, args: argparse.Namespace) -> EngineConfig:
+        """Take the engine's options from a parsed command line."""
+        return cls(args.target, args.device, args.dtype, args.threads)
+
+
+def from_arguments(argv: Sequence[str] | None = None) -> EngineConfig:
+    """Parse the options of ``python -m engine``. Exits with code 2 on wrong use."""
+    parser = arguments.Parser(prog="python -m engine")
+    arguments.add_engine(parser)
+    return EngineConfig.of(parser.parse_args(argv))
+
+
+def check(settings: Settings) -> Settings:
+    """Return `settings`. Raises ValueError, one clear sentence, when no run can have them."""
+    s = settings
+    if not 0 <= s.k <= arguments.MAX_K:
+        raise ValueError(f"k must be 0 to {arguments.MAX_K} guesses per round, not {s.k}.")
+    if not 0 <= s.quality <= 100:
+        raise ValueError(f"Draft quality must be 0 to 100 percent, not {s.quality:g}.")
+    if not (math.isfinite(s.temperature) and s.temperature >= 0):
+        raise ValueError(f"Temperature must be a number from 0 up, not {s.temperature:g}.")
+    if s.top_k < 0:
+        raise ValueError(f"Top-k must be 0 (no limit) or more, not {s.top_k}.")
+    if not 0 < s.top_p <= 1:
+        raise ValueError(f"Top-p must be above 0 and at most 1, not {s.top_p:g}.")
+    return s

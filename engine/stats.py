@@ -1,0 +1,156 @@
+"""What a run's rounds amount to, in the words of the field, and what a formula would expect.
+
+Definitions (as vLLM's, with one name each): acceptance rate is accepted over drafted, where
+discarded guesses count as drafted; mean acceptance length is 1 + accepted over rounds; the
+per-position rate is unconditional; alpha is the chance of one *judged* guess. A guess that an
+end of text cut off counts as drafted, not as accepted. A round whose drafter had nothing to
+say is a round that accepted 0. Rates of time leave out rounds marked cold. What is undefined
+is None, never 0.
+
+Formulas assume independent acceptances, which real ones are not: they are drawn beside what
+is measured and never stand for it. Standard library only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from engine.trace import Baseline, Round, Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """Sums over rounds; everything else is derived from them.
+
+    `histogram[j]` counts the rounds that asked for guesses and accepted exactly j.
+    """
+
+    rounds: int
+    drafted: int
+    accepted: int
+    rejected: int
+    committed: int
+    histogram: tuple[int, ...]
+    timed_tokens: int
+    timed_rounds: int
+    timed_steps: int
+    draft_seconds: float
+    verify_seconds: float
+    baseline: Baseline | None = None
+
+    @classmethod
+    def of(cls, rounds: Iterable[Round], baseline: Baseline | None = None) -> Stats:
+        """Add up `rounds`."""
+        rounds = tuple(rounds)
+        asked = [each for each in rounds if each.settings.effective_k > 0]
+        width = max((each.settings.effective_k for each in asked), default=0)
+        histogram = [0] * (width + 1) if asked else []
+        for each in asked:
+            histogram[each.accepted] += 1
+        verdicts = [guess.verdict for each in rounds for guess in each.guesses]
+        timed = [each for each in rounds if not each.cold]
+        return cls(
+            rounds=len(rounds),
+            drafted=len(verdicts),
+            accepted=verdicts.count("accepted"),
+            rejected=verdicts.count("rejected"),
+            committed=sum(len(each.committed) for each in rounds),
+            histogram=tuple(histogram),
+            timed_tokens=sum(len(each.committed) for each in timed),
+            timed_rounds=len(timed),
+            timed_steps=sum(len(each.draft_step_seconds) for each in timed),
+            draft_seconds=sum(each.draft_seconds for each in timed),
+            verify_seconds=sum(each.verify_seconds for each in timed),
+            baseline=baseline,
+        )
+
+    @property
+    def acceptance_rate(self) -> float | None:
+        """ACCEPT: accepted over drafted."""
+        return _ratio(self.accepted, self.drafted)
+
+    @property
+    def mean_acceptance_length(self) -> float | None:
+        """TOKENS/ROUND: 1 + accepted over rounds."""
+        return 1 + self.accepted / self.rounds if self.rounds else None
+
+    @property
+    def per_position(self) -> tuple[float, ...]:
+        """Share of the rounds that asked for guesses which accepted the i-th, unconditional."""
+        asked = sum(self.histogram)
+        return tuple(
+            sum(self.histogram[position:]) / asked for position in range(1, len(self.histogram))
+        )
+
+    @property
+    def alpha(self) -> float | None:
+        """Chance that one judged guess is accepted."""
+        return _ratio(self.accepted, self.accepted + self.rejected)
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """TOK/S on the compute clock."""
+        return _ratio(self.timed_tokens, self.draft_seconds + self.verify_seconds)
+
+    @property
+    def speedup(self) -> float | None:
+        """SPEEDUP: tokens per second over those of the same target alone, in this session."""
+        rate = self.tokens_per_second
+        if rate is None or self.baseline is None:
+            return None
+        return rate / self.baseline.tokens_per_second
+
+    @property
+    def draft_step_seconds(self) -> float | None:
+        """Mean measured seconds of one draft step."""
+        return _ratio(self.draft_seconds, self.timed_steps)
+
+    @property
+    def pass_seconds(self) -> float | None:
+        """Mean measured seconds of one target pass, at the widths that were verified."""
+        return _ratio(self.verify_seconds, self.timed_rounds)
+
+    @property
+    def slowness(self) -> str | None:
+        """Why speculation loses here, in words; None while it does not, or nobody knows."""
+        if self.speedup is None or self.speedup >= 1 or self.baseline is None or not self.drafted:
+            return None
+        alone = self.baseline.pass_seconds * self.timed_rounds
+        passes, drafting = self.verify_seconds / alone, self.draft_seconds / alone
+        length = self.timed_tokens / self.timed_rounds
+        if length >= passes:  # free guesses would have paid
+            return f"drafting costs {drafting:.1f} passes a round, for {length:.1f} tokens"
+        if passes >= 1.5 and length >= 1.5:
+            return f"checking costs {passes:.1f} passes a round, for {length:.1f} tokens"
+        return f"few guesses pass: {length:.1f} tokens a round, which costs {passes:.1f} passes"
+
+
+def stretches(rounds: Iterable[Round]) -> list[tuple[Settings, tuple[Round, ...]]]:
+    """Rounds in order, cut wherever a setting changed."""
+    return [
+        (settings, tuple(group)) for settings, group in groupby(rounds, key=lambda r: r.settings)
+    ]
+
+
+def expected_tokens(alpha: float, k: int) -> float:
+    """Tokens a round if every guess passed with chance `alpha`: (1 - alpha^(k+1)) / (1 - alpha)."""
+    return float(sum(alpha**i for i in range(k + 1)))
+
+
+def expected_gain(alpha: float, k: int, step_cost: float, verify_cost: float = 1.0) -> float:
+    """Speedup the formula expects; costs in single-token target passes (Leviathan: verify 1)."""
+    return expected_tokens(alpha, k) / (k * step_cost + verify_cost)
+
+
+def best_k(alpha: float, step_cost: float, verify_costs: Sequence[float]) -> int:
+    """The k the formula likes best; `verify_costs[k]` is the measured cost at k + 1 positions."""
+    return max(
+        range(len(verify_costs)),
+        key=lambda k: expected_gain(alpha, k, step_cost, verify_costs[k]),
+    )
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole > 0 else None

@@ -1,0 +1,180 @@
+"""Small models for decoding tests: laws written in tables, a tiny Llama, scripted drafters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from engine.decode import Session
+from engine.drafters.proposal import DraftRequest, Proposal, Step, chain
+from engine.llama import LlamaConfig, Runner, Weights
+from engine.sampling import process
+from engine.trace import RunHeader, Settings, Token
+
+TINY_VOCAB = 64
+EOS = 63
+
+
+class Words:
+    """A vocabulary of w0, w1, …; `texts` replaces some; `eos_ids` end the text."""
+
+    def __init__(self, eos_ids: tuple[int, ...] = (), texts: dict[int, str] | None = None) -> None:
+        self.eos_ids = eos_ids
+        self._texts = texts or {}
+
+    def token(self, token_id: int) -> Token:
+        return Token(token_id, self._texts.get(token_id, f"w{token_id} "))
+
+
+class TableModel:
+    """A model whose law of the next token is any function of the whole prefix."""
+
+    context = 64
+
+    def __init__(self, law: Callable[[tuple[int, ...]], Tensor]) -> None:
+        self._law = law
+        self._ids: list[int] = []
+
+    @property
+    def length(self) -> int:
+        return len(self._ids)
+
+    def forward(self, ids: Sequence[int], last_only: bool = False) -> Tensor:
+        rows = []
+        for token in ids:
+            self._ids.append(token)
+            rows.append(self._law(tuple(self._ids)).log())
+        return torch.stack(rows[-1:] if last_only else rows)
+
+    def rollback(self, length: int) -> None:
+        assert 0 <= length <= len(self._ids)
+        del self._ids[length:]
+
+
+def random_law(seed: int, vocab: int) -> Callable[[tuple[int, ...]], Tensor]:
+    """A different random law for every prefix, the same each time it is asked for."""
+
+    def law(prefix: tuple[int, ...]) -> Tensor:
+        key = hash((seed, *prefix)) % 2**31
+        generator = torch.Generator().manual_seed(key)
+        weights = torch.rand(vocab, generator=generator, dtype=torch.float64) ** 3
+        return weights / weights.sum()
+
+    return law
+
+
+def tiny_weights(seed: int = 0, layers: int = 2) -> Weights:
+    """A random two-layer Llama in float64, sharp enough that greedy choices are clear."""
+    config = LlamaConfig(
+        vocab_size=TINY_VOCAB, hidden_size=32, mlp_size=64, layers=layers, heads=4, kv_heads=2,
+        head_dim=8, rope_theta=10000.0, norm_eps=1e-5, context=128,
+    )  # fmt: skip
+    generator = torch.Generator().manual_seed(seed)
+
+    def random(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=generator, dtype=torch.float64) * shape[-1] ** -0.5
+
+    table = random(TINY_VOCAB, 32) * 6
+    return Weights(
+        config=config,
+        embedding=table,
+        attention_norm=torch.ones(layers, 32, dtype=torch.float64),
+        qkv=random(layers, config.qkv_size, 32),
+        output=random(layers, 32, 32),
+        mlp_norm=torch.ones(layers, 32, dtype=torch.float64),
+        gate_up=random(layers, 128, 32),
+        down=random(layers, 32, 64),
+        norm=torch.ones(32, dtype=torch.float64),
+        head=random(TINY_VOCAB, 32) * 3,
+    )
+
+
+TINY, TINY_D = tiny_weights(0), tiny_weights(1)
+
+
+def alone(
+    weights: Weights, prompt: Sequence[int], count: int, eos: Sequence[int] = ()
+) -> list[int]:
+    """The oracle: greedy, no cache, the whole prefix fed for each token."""
+    ids = list(prompt)
+    for _ in range(count):
+        ids.append(int(Runner(weights).forward(ids)[-1].argmax()))
+        if ids[-1] in eos:
+            break
+    return ids[len(prompt) :]
+
+
+def audit(runner: Runner, ids: Sequence[int]) -> None:
+    """Every cached row below the length equals that of a fresh prefill of the same ids."""
+    fresh = Runner(runner.weights, runner.context)
+    assert runner.length <= len(ids)
+    if runner.length:
+        fresh.forward(ids[: runner.length])
+    for mine, theirs in (
+        (runner.cache.keys, fresh.cache.keys),
+        (runner.cache.values, fresh.cache.values),
+    ):
+        layers = runner.weights.config.layers
+        difference = mine[:layers, :, : runner.length] - theirs[:layers, :, : runner.length]
+        assert float(difference.abs().sum()) < 1e-9
+
+
+class Script:
+    """Proposes what `guess` says after each text; a law (V,), a token, or None for silence."""
+
+    context: int | None = None
+
+    def __init__(self, guess: Callable[[list[int]], Tensor | int | None], name: str = "script"):
+        self.name = name
+        self._guess = guess
+        self.observed: list[list[int]] = []
+
+    def propose(self, ids: Sequence[int], request: DraftRequest) -> Proposal:
+        def step(text: list[int], slot: int) -> Step | None:
+            said = self._guess(text)
+            if said is None:
+                return None
+            law = request.law(said.log()) if isinstance(said, Tensor) else request.certain(said)
+            return Step(law, "script")
+
+        return chain(step, ids, request)
+
+    def observe(self, ids: Sequence[int]) -> None:
+        self.observed.append(list(ids))
+
+
+def header(prompt: Sequence[int], settings: Settings | None = None, **changes: object) -> RunHeader:
+    """A run's configuration with this prompt."""
+    plain = RunHeader(
+        run_id="test", created="", target="tiny", device="cpu", dtype="float64", kernel="torch",
+        drafter="script", drafter_reason="", settings=settings or Settings(drafter="script"),
+        prompt="", chat=False, prompt_tokens=tuple(Token(i, "") for i in prompt), vocab_size=0,
+        context_limit=128, max_new_tokens=24, stop=(), seed=0, baseline=None, prefill_seconds=0.0,
+    )  # fmt: skip
+    return replace(plain, **changes)  # type: ignore[arg-type]
+
+
+def session(
+    target: object,
+    drafter: object,
+    run: RunHeader,
+    words: Words | None = None,
+    vocab: int = TINY_VOCAB,
+    **changes: object,
+) -> Session:
+    """A session whose every drafter is `drafter`, over a uniform unigram law."""
+    uniform = torch.full((vocab,), 1 / vocab, dtype=torch.float64)
+    return Session(target, words or Words(), lambda name: drafter, uniform, run, **changes)
+
+
+def committed(run: Session) -> list[int]:
+    """Ids after the prompt."""
+    return list(run.ids[len(run.header.prompt_tokens) :])
+
+
+def process_law(law: Tensor, settings: Settings) -> Tensor:
+    """A table's law as the settings shape it."""
+    return process(law.log(), settings.temperature, settings.top_k, settings.top_p)

@@ -1,0 +1,293 @@
+"""The acceptance rule, proven by enumeration; and the same proof failing on broken twins.
+
+`Enumeration` runs a verification over *every* draft and *every* accept draw of a discrete
+uniform, in exact binary fractions, and adds up the law of what comes out. Nothing is sampled.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from engine.verification import Verdict, pick, residual, verify_chain
+from tests.engine.kit import random_law
+
+Verify = Callable[[Tensor, Tensor, Sequence[int], Sequence[float], float], Verdict]
+Law = Callable[[tuple[int, ...]], Tensor]
+
+QUARTERS = 4
+"""A uniform of four values is exact while every target / draft ratio is a multiple of 1/4."""
+
+
+def eighths(*numerators: int) -> Tensor:
+    assert sum(numerators) == 8
+    return torch.tensor(numerators, dtype=torch.float64) / 8
+
+
+TARGETS = [eighths(1, 5, 2), eighths(3, 0, 5), eighths(2, 2, 4), eighths(6, 1, 1), eighths(0, 8, 0)]
+DRAFTS = [eighths(2, 2, 4), eighths(4, 2, 2), eighths(2, 4, 2), eighths(4, 4, 0)]
+
+
+def target_law(prefix: tuple[int, ...]) -> Tensor:
+    """A law that differs with the whole prefix, in eighths."""
+    return TARGETS[sum((i + 2) * (token + 1) for i, token in enumerate(prefix)) % len(TARGETS)]
+
+
+def draft_law(prefix: tuple[int, ...]) -> Tensor:
+    """Another, whose entries are 0, 1/4 or 1/2."""
+    return DRAFTS[sum((i + 1) * (token + 2) for i, token in enumerate(prefix)) % len(DRAFTS)]
+
+
+def rows(law: Law, tokens: Sequence[int], count: int) -> Tensor:
+    return torch.stack([law(tuple(tokens[:i])) for i in range(count)])
+
+
+def chain_law(law: Law, length: int) -> dict[tuple[int, ...], float]:
+    """The law of `length` tokens the target writes alone."""
+    out = {}
+    for text in itertools.product(range(len(law(()))), repeat=length):
+        chance = 1.0
+        for i, token in enumerate(text):
+            chance *= float(law(text[:i])[token])
+        out[text] = chance
+    return out
+
+
+def extend(
+    out: dict[tuple[int, ...], float], law: Law, length: int
+) -> dict[tuple[int, ...], float]:
+    """Let the target write on alone until every text has `length` tokens."""
+    done: dict[tuple[int, ...], float] = defaultdict(float)
+    for text, chance in out.items():
+        for more, tail in chain_law(lambda p, t=text: law(t + p), length - len(text)).items():
+            done[text + more] += chance * tail
+    return done
+
+
+def speculative_law(
+    verify: Verify, target: Law, draft: Law, k: int, grain: int
+) -> dict[tuple[int, ...], float]:
+    """The law of k + 1 tokens, of which the first come out of one round of `verify`.
+
+    Each accept draw takes `grain` equally likely values: 0, 1/grain, …
+    """
+    grid = [i / grain for i in range(grain)]
+    out: dict[tuple[int, ...], float] = defaultdict(float)
+    for guesses in itertools.product(range(len(draft(()))), repeat=k):
+        draft_rows = rows(draft, guesses, k) if k else torch.zeros(0, 3, dtype=torch.float64)
+        chance = 1.0
+        for i, token in enumerate(guesses):
+            chance *= float(draft_rows[i, token])
+        if chance == 0:
+            continue
+        target_rows = rows(target, guesses, k + 1)
+        for draws in itertools.product(grid, repeat=k):
+            verdict = verify(target_rows, draft_rows, guesses, draws, 0.5)
+            for token, emit in enumerate(verdict.emit_probs.tolist()):
+                out[(*guesses[: verdict.accepted], token)] += chance * emit / grain**k
+    return extend(out, target, k + 1)
+
+
+def distance(
+    verify: Verify,
+    k: int,
+    target: Law = target_law,
+    draft: Law = draft_law,
+    grain: int = QUARTERS,
+) -> float:
+    """Largest difference between the law of a round and that of the target alone."""
+    alone = chain_law(target, k + 1)
+    together = speculative_law(verify, target, draft, k, grain)
+    return max(abs(alone[text] - together.get(text, 0.0)) for text in alone)
+
+
+@pytest.mark.parametrize("k", [0, 1, 2, 3])
+def test_the_law_is_exactly_the_target_s(k):
+    assert distance(verify_chain, k) < 1e-12
+
+
+def one_hot_law(law: Law) -> Law:
+    """The drafter that says the likeliest token of `law` and nothing else."""
+    return lambda prefix: torch.eye(3, dtype=torch.float64)[law(prefix).argmax()]
+
+
+def test_the_law_is_the_target_s_for_a_drafter_that_does_not_sample():
+    assert distance(verify_chain, 3, draft=one_hot_law(draft_law), grain=8) < 1e-12
+
+
+def test_the_law_is_the_target_s_when_both_are_one_hot():
+    """Greedy: whatever is proposed, the target's own choices come out."""
+    assert distance(verify_chain, 3, one_hot_law(target_law), one_hot_law(draft_law)) == 0.0
+
+
+# --- broken twins: each must be caught by the very same enumeration --------------------------
+
+
+def twin(
+    passes=lambda draw, draft, target: draw * draft < target,
+    leftover=residual,
+    row=lambda i, k: i,
+    count=lambda flags: (*flags, False).index(False),
+) -> Verify:
+    """A verification written afresh, of which one part may be replaced by a broken one."""
+
+    def verify(target_probs, draft_probs, tokens, draws, emit_draw):
+        k = len(tokens)
+        judged = [target_probs[row(i, k)] for i in range(k)]
+        flags = [
+            passes(draws[i], float(draft_probs[i, t]), float(judged[i][t]))
+            for i, t in enumerate(tokens)
+        ]
+        accepted = count(flags)
+        if accepted == k:
+            return Verdict(k, 0, "bonus", target_probs[k], (0.0,) * k)
+        emit_probs = leftover(judged[accepted], draft_probs[accepted])
+        return Verdict(accepted, 0, "recovered", emit_probs, (0.0,) * k)
+
+    return verify
+
+
+BROKEN = {
+    "rows shifted by one": twin(row=lambda i, k: i + 1),
+    "residual by softmax": twin(leftover=lambda t, d: (t - d).clamp(min=0).softmax(-1)),
+    "correction from the target's law": twin(leftover=lambda t, d: t),
+    "residual the wrong way round": twin(leftover=lambda t, d: residual(d, t)),
+    "<= instead of <": twin(lambda draw, draft, target: draw * draft <= target),
+    "ratio upside down": twin(lambda draw, draft, target: draw * target < draft),
+    "the target's probability alone": twin(lambda draw, draft, target: draw < target),
+    "accepts counted past a rejection": twin(count=sum),
+}
+
+
+def test_the_twin_without_a_fault_passes():
+    assert distance(twin(), 3) < 1e-12
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+def test_the_enumeration_catches(fault):
+    assert distance(BROKEN[fault], 3) > 1e-3
+
+
+def test_a_soft_law_claimed_for_an_argmax_draft_is_biased_as_computed_by_hand():
+    """B12: target (.1, .6, .3), argmax drafter claiming a soft law of its own."""
+    target = torch.tensor([[0.1, 0.6, 0.3], [1.0, 0.0, 0.0]], dtype=torch.float64)
+
+    def first_token_law(claimed: Tensor, guess: int) -> list[float]:
+        accept = float(verify_chain(target, claimed[None], [guess], [0.0], 0.5).accept_probs[0])
+        law = (1 - accept) * residual(target[0], claimed)
+        law[guess] += accept
+        return law.tolist()
+
+    for soft, wrong in (
+        ([0.2, 0.5, 0.3], [0.0, 1.0, 0.0]),
+        ([0.1, 0.2, 0.7], [0.0, 4 / 7, 3 / 7]),
+    ):
+        claimed = torch.tensor(soft, dtype=torch.float64)
+        guess = int(claimed.argmax())
+        assert first_token_law(claimed, guess) == pytest.approx(wrong, abs=1e-12)
+        honest = torch.eye(3, dtype=torch.float64)[guess]
+        assert first_token_law(honest, guess) == pytest.approx([0.1, 0.6, 0.3], abs=1e-12)
+
+
+# --- laws that are no binary fractions: enumerate by the stated acceptance chances -----------
+
+
+def stated_law(target: Law, draft: Law, k: int) -> dict[tuple[int, ...], float]:
+    """As `speculative_law`, but each branch is forced by draws of 0 and almost 1."""
+    out: dict[tuple[int, ...], float] = defaultdict(float)
+    for guesses in itertools.product(range(len(draft(()))), repeat=k):
+        draft_rows, target_rows = rows(draft, guesses, k), rows(target, guesses, k + 1)
+        chance = float(torch.stack([draft_rows[i, g] for i, g in enumerate(guesses)]).prod())
+        for passed in range(k + 1):
+            draws = [0.0] * passed + [1 - 2**-53] * (k - passed)
+            verdict = verify_chain(target_rows, draft_rows, guesses, draws, 0.5)
+            accept = verdict.accept_probs
+            weight = chance
+            for i in range(passed):
+                weight *= accept[i]
+            if passed < k:
+                weight *= 1 - accept[passed]
+            if weight == 0:
+                continue
+            assert verdict.accepted == passed
+            for token, emit in enumerate(verdict.emit_probs.tolist()):
+                out[(*guesses[:passed], token)] += weight * emit
+    return extend(out, target, k + 1)
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10**6), k=st.integers(1, 3), vocab=st.integers(2, 3))
+def test_the_law_is_the_target_s_for_random_laws(seed, k, vocab):
+    target, draft = random_law(seed, vocab), random_law(seed + 1, vocab)
+    alone = chain_law(target, k + 1)
+    together = stated_law(target, draft, k)
+    assert max(abs(alone[text] - together.get(text, 0.0)) for text in alone) < 1e-12
+
+
+def test_worked_figures():
+    """target (.5, .3, .2), draft (.2, .5, .3): acceptance .7, residual (1, 0, 0)."""
+    target = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
+    draft = torch.tensor([0.2, 0.5, 0.3], dtype=torch.float64)
+    both = torch.stack((target, target))
+    accept = [
+        verify_chain(both, draft[None], [token], [0.0], 0.0).accept_probs[0] for token in range(3)
+    ]
+    assert sum(float(draft[i]) * accept[i] for i in range(3)) == pytest.approx(0.7, abs=1e-15)
+    assert residual(target, draft).tolist() == [1.0, 0.0, 0.0]
+    certain = torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64)
+    refused = verify_chain(both, certain[None], [1], [0.3], 0.0)
+    assert refused.accept_probs == (0.3,)
+    assert refused.emit_probs.tolist() == pytest.approx([5 / 7, 0, 2 / 7])
+
+
+def test_equal_laws_are_never_refused():
+    law = torch.tensor([[0.1, 0.2, 0.7]] * 2)
+    for token in range(3):
+        assert verify_chain(law, law[:1], [token], [1 - 2**-53], 0.5).kind == "bonus"
+
+
+def test_a_residual_of_nothing_falls_back_to_the_target():
+    target = torch.tensor([[0.5, 0.5], [0.5, 0.5]], dtype=torch.float64)
+    draft = target[:1] * (1 + 1e-7)
+    verdict = verify_chain(target, draft, [0], [1 - 1e-9], 0.75)
+    assert (verdict.kind, verdict.token) == ("recovered", 1)
+    assert torch.equal(verdict.emit_probs, target[0])
+
+
+def test_the_impossible_is_refused_even_by_a_draw_of_zero():
+    target = torch.tensor([[0.0, 1.0], [1.0, 0.0]])
+    draft = torch.tensor([[1.0, 0.0]])
+    verdict = verify_chain(target, draft, [0], [0.0], 0.0)
+    assert (verdict.accepted, verdict.token) == (0, 1)
+
+
+def test_a_guess_its_own_law_calls_impossible_is_an_error():
+    law = torch.tensor([[1.0, 0.0], [1.0, 0.0]])
+    for broken in (law[:1], torch.tensor([[1.0, float("nan")]])):
+        with pytest.raises(ValueError, match="no probability"):
+            verify_chain(law, broken, [1], [0.5], 0.5)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    weights=st.lists(st.sampled_from([0.0, 1e-30, 1e-8, 0.1, 0.5, 1.0]), min_size=1, max_size=6),
+    draw=st.one_of(st.just(0.0), st.just(1 - 2**-53), st.floats(0, 1, exclude_max=True)),
+)
+def test_an_impossible_token_is_never_picked(weights, draw):
+    if not any(weights):
+        weights[0] = 1.0
+    law = torch.tensor(weights)
+    assert law[pick(law, draw)] > 0
+
+
+def test_picks_follow_the_law():
+    law = torch.tensor([0.25, 0.0, 0.5, 0.25], dtype=torch.float64)
+    assert [pick(law, (i + 0.5) / 8) for i in range(8)] == [0, 0, 2, 2, 2, 2, 3, 3]
+    assert pick(law, 0.25) == 2
