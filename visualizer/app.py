@@ -1,0 +1,325 @@
+"""One show: source → trace → timeline → clock → picture → panels, one `step` at a time.
+
+The window and the recorder both drive this very class; the one hands in real seconds, the
+other exact fractions. It knows no window library and draws into the renderer's picture only.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from math import tan
+
+from engine.requests import Start
+from engine.stats import Stats
+from visualizer import state as act
+from visualizer.clock import PlaybackClock
+from visualizer.config import HOLD_SECONDS, Badge, ShowOptions
+from visualizer.feed import Feed
+from visualizer.render.imgui_pass import ImguiPass
+from visualizer.render.renderer import Renderer
+from visualizer.stage.frame import Camera, Frame
+from visualizer.stage.hud import Hud
+from visualizer.stage.scene import Scene
+from visualizer.stage.theme import theme as theme_of
+from visualizer.stage.timeline import Timeline
+from visualizer.stage.view import View
+from visualizer.state import Action, ClockAction, PromptDraft, RunAction, ViewAction, ViewState
+from visualizer.ui.layout import arrange
+from visualizer.ui.model import EngineView, UiModel
+from visualizer.ui.overlay import Overlay
+
+MESSAGE_SECONDS = 4.0
+_BEFORE = 1e-4
+"""Seconds before a round's start at which the picture waits when that round is held back."""
+
+
+class App:
+    """The show. `handle` takes actions at any time; `step` makes the next picture."""
+
+    def __init__(
+        self,
+        renderer: Renderer,
+        overlay: Overlay,
+        scene: Scene,
+        feed: Feed,
+        options: ShowOptions,
+        badge: Badge | None = None,
+    ) -> None:
+        self.renderer = renderer
+        self.overlay = overlay
+        self.capturing = False
+        self.clock = PlaybackClock()
+        self._scene = scene
+        self._feed = feed
+        self._options = options
+        self._badge = badge
+        self._pass = ImguiPass(renderer.context)
+        self._trace = feed.trace
+        self._timeline = self._compile(None)
+        self._stage = feed.stage
+        self._ratio = 1.0
+        self._held = 0.0  # seconds the finished picture has been standing
+        self._message, self._message_left = "", 0.0
+        self._camera: Camera | None = None
+        self.state = _first_state(options)
+
+    # --- one frame -------------------------------------------------------------------------
+
+    def step(self, elapsed: float) -> None:
+        """Make the picture `elapsed` seconds after the last one."""
+        self._poll()
+        self._advance(elapsed)
+        hud = self._hud()
+        frame = self._frame()
+        self._camera = frame.camera
+        self.renderer.draw(frame)
+        width, height = self.renderer.size
+        size = (width / self._ratio, height / self._ratio)
+        for action in self.overlay.frame(self._model(hud), size, self._ratio, elapsed):
+            self.handle(action)
+        self._pass.render(self.overlay.draw_data, self.renderer.picture)
+
+    def resize(self, width: int, height: int, ratio: float) -> None:
+        """The picture is `width` x `height` pixels, `ratio` of them to a window unit."""
+        self._ratio = ratio
+        self.renderer.resize((width, height))
+
+    def say(self, message: str) -> None:
+        """Show a passing message."""
+        self._message, self._message_left = message, MESSAGE_SECONDS
+
+    @property
+    def end(self) -> float:
+        """Seconds of the timeline that may be shown now."""
+        allowed = self._feed.rounds_allowed
+        spans = self._timeline.spans if self._timeline is not None else ()
+        if allowed is not None and allowed < len(spans):
+            return max(spans[allowed].start - _BEFORE, 0.0)
+        return spans[-1].end if spans else 0.0
+
+    @property
+    def finished(self) -> bool:
+        """The whole run has been shown."""
+        return self._trace.end is not None and self.clock.t >= self.end
+
+    # --- actions ---------------------------------------------------------------------------
+
+    def handle(self, action: Action) -> None:
+        """Carry out an action of the viewer. Those of the program itself are the window's."""
+        if isinstance(action, ViewAction):
+            self.state = act.reduce(self.state, action)
+        elif isinstance(action, ClockAction):
+            self.clock = self._moved(action)
+        elif isinstance(action, RunAction):
+            self._run(action)
+        elif isinstance(action, act.LeaveFullScreen) and self.state.help_visible:
+            self.state = replace(self.state, help_visible=False)
+
+    def _moved(self, action: ClockAction) -> PlaybackClock:
+        clock, line = self.clock, self._timeline
+        match action:
+            case act.TogglePlay():
+                return clock.toggled()
+            case act.SetSpeed(speed):
+                return clock.at_speed(speed)
+            case act.ShiftSpeed(steps):
+                return clock.shifted_speed(steps)
+            case act.Seek(t):
+                return clock.moved_to(t, self.end)
+        if line is None:
+            return clock
+        match action:
+            case act.NextBeat():
+                beat = line.next_beat(clock.stop_at if clock.stop_at is not None else clock.t)
+                return clock.stepped_to(beat)
+            case act.PreviousBeat():
+                return clock.moved_to(line.prev_beat(clock.t), self.end).paused()
+            case act.NextRound():
+                return clock.moved_to(line.next_round(clock.t), self.end)
+            case act.PreviousRound():
+                return clock.moved_to(line.prev_round(clock.t), self.end)
+
+    def _run(self, action: RunAction) -> None:
+        if isinstance(action, act.RestartEngine):
+            self._feed.restart()
+        elif self._feed.has_engine and self.state.prompt.text.strip():
+            self._feed.start(self._request())
+            self.clock = replace(self.clock, playing=True, stop_at=None)
+
+    def _request(self) -> Start:
+        draft = self.state.prompt
+        prompts = self._options.prompts
+        tokens = self._options.max_new_tokens
+        if draft.curated is not None and draft.curated < len(prompts):
+            tokens = min(tokens, prompts[draft.curated].max_new_tokens)
+        return Start(draft.text, draft.chat, self.state.settings, self._options.seed, tokens)
+
+    # --- the run ---------------------------------------------------------------------------
+
+    def _poll(self) -> None:
+        self._feed.poll(may_switch=self.clock.playing)
+        if self._feed.has_engine and not self.overlay.holding:
+            self._feed.change(self.state.settings)
+        fresh = self._feed.stage != self._stage
+        if fresh or self._feed.trace is not self._trace:
+            self._trace, self._stage = self._feed.trace, self._feed.stage
+            self._timeline = self._compile(None if fresh else self._timeline)
+        if fresh:
+            self.clock = replace(self.clock, t=0.0, stop_at=None)
+            self._held = 0.0
+
+    def _compile(self, previous: Timeline | None) -> Timeline | None:
+        if self._trace.header is None:
+            return None
+        return self._scene.timeline(self._trace, previous)
+
+    def _advance(self, elapsed: float) -> None:
+        self._message_left = max(self._message_left - elapsed, 0.0)
+        self.clock = self.clock.advance(elapsed, self.end)
+        if self._timeline is not None:
+            self._feed.shown(self._timeline.round_at(self.clock.t) + 1)
+        self._held = self._held + elapsed if self.finished and self.clock.playing else 0.0
+        if self._held >= HOLD_SECONDS and self._options.advances:
+            self._held = 0.0
+            self._next_run()
+
+    def _next_run(self) -> None:
+        """After a run: the next curated prompt, or the opening once more while there is none."""
+        draft, prompts = self.state.prompt, self._options.prompts
+        if not self._feed.live:
+            self.clock = replace(self.clock, t=0.0)
+        elif draft.curated is not None and prompts and not self._feed.starting:
+            index = (draft.curated + 1) % len(prompts)
+            prompt = prompts[index]
+            self.handle(act.ChoosePrompt(index, prompt.text, prompt.chat))
+            self.handle(act.StartRun())
+
+    # --- the picture -----------------------------------------------------------------------
+
+    def view(self) -> View:
+        """How the viewer looks at the run now."""
+        width, height = self.renderer.size
+        state = self.state
+        layout = arrange(
+            width / self._ratio, height / self._ratio, state.ui_scale, state.ui_visible
+        )
+        return View(
+            width=width,
+            height=height,
+            theme=state.theme,
+            preset=state.preset,
+            orbit=state.orbit,
+            free=layout.free,
+            reduce_motion=state.reduce_motion,
+            quality=self.renderer.quality,
+        )
+
+    def _frame(self) -> Frame:
+        if self._timeline is None:
+            return _empty_stage(self.view())
+        return self._scene.compose(self._trace, self._timeline, self.clock.t, self.view())
+
+    def _hud(self) -> Hud:
+        if self._timeline is None:
+            return _nothing_to_tell()
+        return self._scene.hud(self._trace, self._timeline, self.clock.t)
+
+    def _model(self, hud: Hud) -> UiModel:
+        feed = self._feed
+        state = self.state
+        if not feed.has_engine and hud.settings is not None:
+            state = replace(state, settings=hud.settings)
+        spans = self._timeline.spans if self._timeline is not None else ()
+        return UiModel(
+            state=state,
+            clock=self.clock,
+            hud=hud,
+            end=spans[-1].end if spans else 0.0,
+            round_starts=tuple(each.start for each in spans),
+            badge=self._badge or ("LIVE" if feed.live else "RECORDED"),
+            header=self._trace.header,
+            engine=EngineView(
+                expected=feed.has_engine,
+                state=feed.engine,
+                starting=feed.starting,
+                fault=feed.fault,
+                problem=feed.problem,
+                notice=feed.notice,
+            ),
+            prompts=self._options.prompts,
+            capturing=self.capturing,
+            message=self._message if self._message_left > 0 else "",
+            renderer=str(self.renderer.context.info["GL_RENDERER"]),
+        )
+
+    # --- the mouse (input.Projection) ------------------------------------------------------
+
+    def world_per_pixel(self) -> float:
+        """World units at the subject per window unit."""
+        camera = self._camera
+        if camera is None:
+            return 0.0
+        height = self.renderer.size[1] / self._ratio
+        return 2 * math.dist(camera.eye, camera.look_at) * tan(camera.fov / 2) / height
+
+    def offset_at(self, x: float, y: float) -> tuple[float, float]:
+        """From the centre of the free rectangle to a window position, world units."""
+        width, height = (side / self._ratio for side in self.renderer.size)
+        x0, y0, x1, y1 = self.view().free
+        scale = self.world_per_pixel()
+        return ((x - width * (x0 + x1) / 2) * scale, (height * (1 - (y0 + y1) / 2) - y) * scale)
+
+    def close(self) -> None:
+        self._pass.release()
+
+
+def _first_state(options: ShowOptions) -> ViewState:
+    draft = PromptDraft()
+    if options.prompts:
+        draft = PromptDraft(options.prompts[0].text, options.prompts[0].chat, 0)
+    return ViewState(
+        preset=options.preset,
+        theme=options.theme,
+        ui_scale=options.ui_scale,
+        ui_visible=options.ui_visible,
+        reduce_motion=options.reduce_motion,
+        settings=options.settings,
+        prompt=draft,
+    )
+
+
+def _empty_stage(view: View) -> Frame:
+    """Before any run: the stage alone."""
+    camera = Camera((0.0, 6.0, 14.0), (0.0, 1.0, 0.0), 0.55, 0.5, 120.0, view.free)
+    return Frame(camera, theme_of(view.theme).lighting, (0.0, 0.5, 0.0), 6.0)
+
+
+def _nothing_to_tell() -> Hud:
+    return Hud(
+        phase="approach",
+        round_index=-1,
+        shown=0,
+        settings=None,
+        rounds=(),
+        stats=Stats.of(()),
+        histogram=(),
+        ghost=(),
+        prompt="",
+        committed=(),
+        pending=(),
+        caption=(),
+        compute_seconds=0.0,
+        slowdown=0.0,
+        end=None,
+    )
+
+
+def opening_request(options: ShowOptions) -> Start | None:
+    """The first live run of a show: its first curated prompt, if there is one."""
+    if not options.prompts:
+        return None
+    first = options.prompts[0]
+    tokens = min(options.max_new_tokens, first.max_new_tokens)
+    return Start(first.text, first.chat, options.settings, options.seed, tokens)
+

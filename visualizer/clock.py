@@ -1,0 +1,62 @@
+"""The scene clock: where in a run's timeline the picture stands. Pure; knows no wall clock.
+
+Callers pass in the seconds that went by and the end of what may be shown. When a live run
+is still being written the clock waits at that end and goes on by itself, so it follows the
+tail without ever running past it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+SPEEDS = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
+LONGEST_STEP = 0.25
+"""Seconds of wall time one frame may move the clock: a stall shows as a pause, not a leap."""
+
+_CLOSE = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class PlaybackClock:
+    """`t` is in seconds of the timeline; `stop_at` is the beat at which playing ends."""
+
+    t: float = 0.0
+    playing: bool = True
+    speed: float = 1.0
+    stop_at: float | None = None
+
+    def advance(self, elapsed: float, end: float) -> PlaybackClock:
+        """Return the clock `elapsed` seconds of real time later, never past `end`."""
+        if not self.playing:
+            return self if self.t <= end else replace(self, t=max(end, 0.0))
+        limit = end if self.stop_at is None else min(end, self.stop_at)
+        t = min(self.t + max(elapsed, 0.0) * self.speed, max(limit, 0.0))
+        if self.stop_at is not None and t >= self.stop_at - _CLOSE:
+            return replace(self, t=t, playing=False, stop_at=None)
+        return replace(self, t=t)
+
+    def toggled(self) -> PlaybackClock:
+        """Play if paused, pause if playing; a step under way ends here."""
+        return replace(self, playing=not self.playing, stop_at=None)
+
+    def paused(self) -> PlaybackClock:
+        return replace(self, playing=False, stop_at=None)
+
+    def stepped_to(self, beat: float) -> PlaybackClock:
+        """Play until `beat`, then pause. Asked again on the way there, go there at once."""
+        if self.stop_at is not None and self.playing:
+            return replace(self, t=self.stop_at, stop_at=beat if beat > self.stop_at else None,
+                           playing=beat > self.stop_at)  # fmt: skip
+        return replace(self, playing=True, stop_at=beat)
+
+    def moved_to(self, t: float, end: float) -> PlaybackClock:
+        """Jump to `t`, kept within the timeline; playing or paused as before."""
+        return replace(self, t=min(max(t, 0.0), max(end, 0.0)), stop_at=None)
+
+    def at_speed(self, speed: float) -> PlaybackClock:
+        return replace(self, speed=min(max(speed, SPEEDS[0]), SPEEDS[-1]))
+
+    def shifted_speed(self, steps: int) -> PlaybackClock:
+        """Move `steps` up or down the ladder of speeds from the nearest rung."""
+        nearest = min(range(len(SPEEDS)), key=lambda rung: abs(SPEEDS[rung] - self.speed))
+        return self.at_speed(SPEEDS[min(max(nearest + steps, 0), len(SPEEDS) - 1)])

@@ -1,0 +1,148 @@
+"""The run on stage and the conversation with the engine about it.
+
+Decides when a live run takes the stage from the recording that opened the show, reports to
+the engine which rounds have begun to be shown, and passes on changed settings one at a
+time. Knows no clock, window or picture: `app` tells it what was shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from engine.codec import Message
+from engine.requests import Change, Request, Shown, Start
+from engine.source import EventSource
+from engine.trace import EngineState, RunEvent, RunFailed, RunHeader, Settings, Trace
+
+
+class Feed:
+    """Holds the trace on stage (`trace`, `live`) and the one that waits in the wings.
+
+    `stage` counts the runs that have taken the stage, so that callers notice a new one.
+    `first` is the run asked for as soon as a live engine is ready.
+    """
+
+    def __init__(
+        self, source: EventSource, opening: Trace | None = None, first: Start | None = None
+    ) -> None:
+        self._source = source
+        self._waiting: Trace | None = None
+        self._request = first
+        self._asked = False
+        self._asked_settings = Settings() if first is None else first.settings
+        self._shown = 0
+        self.trace = opening or Trace()
+        self.live = False
+        self.stage = 0
+        self.engine: EngineState | None = None
+        self.problem: str | None = None  # why the run that was asked for did not come
+
+    # --- reading ---------------------------------------------------------------------------
+
+    @property
+    def fault(self) -> str | None:
+        """Why the engine process is gone, or None."""
+        return self._source.fault
+
+    @property
+    def notice(self) -> str | None:
+        return self._source.notice
+
+    @property
+    def has_engine(self) -> bool:
+        """Whether this show has a live engine at all (a replay has none)."""
+        return self._source.live
+
+    @property
+    def waiting(self) -> bool:
+        """A new run is ready to take the stage."""
+        run = self._waiting
+        return run is not None and (bool(run.rounds) or run.end is not None)
+
+    @property
+    def starting(self) -> bool:
+        """A run was asked for and has not taken the stage yet."""
+        return self._asked and (self._waiting is not None or not self.live)
+
+    @property
+    def rounds_allowed(self) -> int | None:
+        """Rounds that may be shown while the engine answers a change; None means all."""
+        return self._shown if self.live and self._source.changing else None
+
+    def poll(self, may_switch: bool) -> None:
+        """Take in what arrived. `may_switch` False keeps a paused recording on stage."""
+        for message in self._source.poll():
+            self._take(message)
+        if self.waiting and (may_switch or self.live):
+            self._switch()
+
+    def _take(self, message: Message) -> None:
+        if isinstance(message, EngineState):
+            self._take_state(message)
+        elif isinstance(message, RunHeader):
+            self._waiting = Trace(header=message)
+            self.problem = None
+        else:
+            self._extend(message)
+
+    def _take_state(self, state: EngineState) -> None:
+        kept = self.engine.drafters if self.engine is not None and not state.drafters else ()
+        self.engine = replace(state, drafters=state.drafters or kept)
+        if state.phase == "ready" and not self._asked and self._request is not None:
+            self._ask(self._request)
+
+    def _extend(self, event: RunEvent) -> None:
+        if isinstance(event, RunFailed):
+            self.problem = event.message
+        try:
+            if self._waiting is not None:
+                self._waiting = self._waiting.extend(event)
+            elif self.live or not self._source.live:
+                self.trace = self.trace.extend(event)
+        except ValueError as error:
+            self.problem = f"The engine sent events out of order: {error}."
+
+    def _switch(self) -> None:
+        assert self._waiting is not None
+        self.trace, self._waiting = self._waiting, None
+        self.live = self._source.live
+        self.stage += 1
+        self._shown = 0
+
+    # --- asking ----------------------------------------------------------------------------
+
+    def start(self, request: Start) -> None:
+        """Ask for a new run, now or as soon as the engine is ready."""
+        self._request, self._asked = request, False
+        self.problem = None
+        if self.engine is not None and self.engine.phase == "ready" and self.fault is None:
+            self._ask(request)
+
+    def change(self, settings: Settings) -> None:
+        """Ask for other settings. Repeat each frame: one change is under way at a time."""
+        if settings == self._asked_settings or self._source.changing:
+            return
+        if self._request is not None:
+            self._request = replace(self._request, settings=settings)
+        self._asked_settings = settings
+        if self._asked:
+            self._send(Change(settings))
+
+    def shown(self, rounds: int) -> None:
+        """The picture has begun to show this many rounds of the run on stage."""
+        if self.live and rounds > self._shown:
+            self._shown = rounds
+            self._send(Shown(rounds))
+
+    def restart(self) -> None:
+        """Replace a dead engine; the last run asked for starts anew when it is ready."""
+        self.engine, self._asked, self._waiting = None, False, None
+        self._source.restart()
+
+    def _ask(self, request: Start) -> None:
+        self._asked = True
+        self._asked_settings = request.settings
+        self._send(request)
+
+    def _send(self, request: Request) -> None:
+        self._source.send(request)

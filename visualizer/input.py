@@ -1,0 +1,233 @@
+"""From neutral input events to actions: shortcuts, scene mouse, and who owns a press.
+
+Knows no window library and no UI library. The window translates its events into the verbs
+of `Input`; the UI is reached through the small `UiPort` protocol. Whoever a button or key
+was *pressed* on keeps it until release: a drag that starts on a panel never orbits the
+scene, and typing in a text box never triggers a shortcut.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from visualizer import state as act
+from visualizer.state import Action
+
+LEFT, RIGHT, MIDDLE = 0, 1, 2
+BUTTONS = (LEFT, RIGHT, MIDDLE)
+
+ORBIT_PER_PIXEL = math.radians(0.3)
+ZOOM_PER_NOTCH = 0.9
+DOUBLE_CLICK_SECONDS = 0.35
+DOUBLE_CLICK_PIXELS = 6.0
+
+
+@dataclass(frozen=True, slots=True)
+class Modifiers:
+    shift: bool = False
+    ctrl: bool = False
+    alt: bool = False
+    super: bool = False
+
+
+class UiPort(Protocol):
+    """What the input needs of the UI (implemented over imgui in `ui.port`)."""
+
+    def wants_mouse(self, x: float, y: float) -> bool: ...
+    @property
+    def wants_text(self) -> bool: ...
+    def mouse_at(self, position: tuple[float, float] | None) -> None: ...
+    def mouse_button(self, button: int, down: bool) -> None: ...
+    def wheel(self, x: float, y: float) -> None: ...
+    def key(self, name: str, down: bool) -> None: ...
+    def modifiers(self, held: Modifiers) -> None: ...
+    def text(self, characters: str) -> None: ...
+    def focus(self, focused: bool) -> None: ...
+
+
+class Projection(Protocol):
+    """Window pixels to world units at the subject (implemented by `app`)."""
+
+    def world_per_pixel(self) -> float: ...
+    def offset_at(self, x: float, y: float) -> tuple[float, float]: ...
+
+
+_PLAIN: dict[str, Action] = {
+    "space": act.TogglePlay(),
+    "right": act.NextBeat(),
+    "page_down": act.NextBeat(),
+    "left": act.PreviousBeat(),
+    "page_up": act.PreviousBeat(),
+    "[": act.ShiftSpeed(-1),
+    "]": act.ShiftSpeed(1),
+    "1": act.ChoosePreset("default"),
+    "2": act.ChoosePreset("side"),
+    "3": act.ChoosePreset("top"),
+    "r": act.ResetView(),
+    "tab": act.ToggleUi(),
+    "p": act.Screenshot(),
+    "b": act.ToggleBlackout(),
+    ".": act.ToggleBlackout(),
+    "f11": act.ToggleFullScreen(),
+    "h": act.ToggleHelp(),
+    "f1": act.ToggleHelp(),
+    "m": act.ToggleReduceMotion(),
+    "t": act.NextTheme(),
+    "escape": act.LeaveFullScreen(),
+    "home": act.Seek(0.0),
+    "end": act.Seek(math.inf),
+}
+_SHIFTED: dict[str, Action] = {"right": act.NextRound(), "left": act.PreviousRound()}
+_CTRL: dict[str, Action] = {
+    "r": act.ToggleCapture(),
+    "return": act.StartRun(),
+    "=": act.ScaleUi(1.1),
+    "-": act.ScaleUi(1 / 1.1),
+}
+ALWAYS = frozenset({"f1", "f11"})
+"""Keys that no text box types: they work while one has the focus."""
+
+
+def shortcut(name: str, held: Modifiers) -> Action | None:
+    """The action of a key, or None."""
+    if held.alt or held.super:
+        return None
+    if held.ctrl:
+        return _CTRL.get(name)
+    if held.shift and name in _SHIFTED:
+        return _SHIFTED[name]
+    return _PLAIN.get(name)
+
+
+class Input:
+    """Routes each event to the UI or to the scene and emits actions.
+
+    Positions are window units from the top left. `now` gives seconds that only grow.
+    """
+
+    def __init__(
+        self,
+        ui: UiPort,
+        projection: Projection,
+        emit: Callable[[Action], None],
+        now: Callable[[], float],
+    ) -> None:
+        self._ui = ui
+        self._projection = projection
+        self._emit = emit
+        self._now = now
+        self._held: dict[int, bool] = {}  # pressed buttons -> True if the scene owns it
+        self._keys: set[str] = set()
+        self._modifiers = Modifiers()
+        self._last_click = (-math.inf, 0.0, 0.0)
+
+    # --- mouse -----------------------------------------------------------------------------
+
+    def mouse_moved(self, x: float, y: float) -> None:
+        self._ui.mouse_at((x, y))
+
+    def mouse_dragged(self, x: float, y: float, dx: float, dy: float) -> None:
+        """`dx`, `dy` in window units, y downwards. The buttons are those we saw pressed."""
+        self._ui.mouse_at((x, y))
+        scene = [button for button, owned in self._held.items() if owned]
+        if not scene:
+            return
+        if scene[0] == LEFT and not self._modifiers.shift:
+            self._emit(act.OrbitBy(-dx * ORBIT_PER_PIXEL, dy * ORBIT_PER_PIXEL))
+        else:
+            scale = self._projection.world_per_pixel()
+            self._emit(act.PanBy(-dx * scale, dy * scale))
+
+    def mouse_pressed(self, x: float, y: float, button: int, held: Modifiers) -> None:
+        if button not in BUTTONS:
+            return
+        self._hold(held)
+        self._ui.mouse_at((x, y))
+        owned = not self._ui.wants_mouse(x, y)
+        self._held[button] = owned
+        self._ui.mouse_button(button, True)
+        if owned and button == LEFT:
+            self._click(x, y)
+
+    def _click(self, x: float, y: float) -> None:
+        when, last_x, last_y = self._last_click
+        now = self._now()
+        near = math.hypot(x - last_x, y - last_y) <= DOUBLE_CLICK_PIXELS
+        if near and now - when <= DOUBLE_CLICK_SECONDS:
+            self._last_click = (-math.inf, 0.0, 0.0)
+            right, up = self._projection.offset_at(x, y)
+            self._emit(act.PanBy(right, up))
+        else:
+            self._last_click = (now, x, y)
+
+    def mouse_released(self, x: float, y: float, button: int, held: Modifiers) -> None:
+        if button not in BUTTONS:
+            return
+        self._hold(held)
+        self._ui.mouse_at((x, y))
+        self._held.pop(button, None)
+        self._ui.mouse_button(button, False)
+
+    def mouse_scrolled(self, x: float, y: float, across: float, up: float) -> None:
+        self._ui.mouse_at((x, y))
+        if self._ui.wants_mouse(x, y):
+            self._ui.wheel(across, up)
+        elif up:
+            at = self._projection.offset_at(x, y)
+            self._emit(act.ZoomBy(ZOOM_PER_NOTCH**up, at))
+
+    def mouse_left(self) -> None:
+        """The pointer left the window; a drag under way keeps its owner."""
+        if not self._held:
+            self._ui.mouse_at(None)
+
+    # --- keys ------------------------------------------------------------------------------
+
+    def key_pressed(self, name: str, held: Modifiers) -> None:
+        self._hold(held)
+        typing = self._ui.wants_text
+        self._keys.add(name)
+        self._ui.key(name, True)
+        action = shortcut(name, held)
+        if action is None or (typing and name not in ALWAYS and not _starts(action)):
+            return
+        self._emit(action)
+
+    def key_released(self, name: str, held: Modifiers) -> None:
+        self._hold(held)
+        self._keys.discard(name)
+        self._ui.key(name, False)
+
+    def text(self, characters: str) -> None:
+        """Characters typed or composed; the only way text reaches the UI."""
+        kept = "".join(c for c in characters if c.isprintable() or c == "\n")
+        if kept and self._ui.wants_text:
+            self._ui.text(kept)
+
+    # --- focus -----------------------------------------------------------------------------
+
+    def focus_gained(self) -> None:
+        self._ui.focus(True)
+
+    def focus_lost(self) -> None:
+        """Release everything held, here and in the UI: the releases will never come."""
+        for button in tuple(self._held):
+            self._ui.mouse_button(button, False)
+        for name in tuple(self._keys):
+            self._ui.key(name, False)
+        self._held.clear()
+        self._keys.clear()
+        self._hold(Modifiers())
+        self._ui.focus(False)
+
+    def _hold(self, held: Modifiers) -> None:
+        self._modifiers = held
+        self._ui.modifiers(held)
+
+
+def _starts(action: Action) -> bool:
+    """Ctrl+Enter starts the run from inside the prompt box, which types nothing for it."""
+    return isinstance(action, act.StartRun)

@@ -1,0 +1,233 @@
+"""The left dock: what is decoded and how. Settings, prompt, and the acceptance histogram."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from imgui_bundle import imgui
+
+from engine.trace import Settings
+from visualizer import state as act
+from visualizer.ui import engine_card, histogram, widgets
+from visualizer.ui.layout import Rect
+from visualizer.ui.model import UiModel
+from visualizer.ui.panel import Ui
+from visualizer.ui.style import SMALL_SIZE
+
+SLIDER_K = (1.0, 8.0)
+SLIDER_TEMPERATURE = 1.5
+HISTOGRAM_HEIGHT = (150.0, 270.0)  # least and most, design pixels
+COMPACT = 760.0  # design pixels: a dock less high leaves remarks to tooltips
+
+
+def draw(ui: Ui, rect: Rect, model: UiModel) -> None:
+    compact = rect.height < COMPACT * ui.style.unit
+    with widgets.panel("dock", rect, scrolls=True):
+        _title(ui, model)
+        engine_card.draw(ui, model.engine)
+        _mode(ui, model.state.settings)
+        _drafter(ui, model, compact)
+        _k(ui, model.state.settings)
+        _quality(ui, model.state.settings)
+        _temperature(ui, model.state.settings)
+        _prompt(ui, model, lines=2 if compact else 3)
+        _space(ui, 2)
+        room = imgui.get_content_region_avail().y
+        least, most = (height * ui.style.unit for height in HISTOGRAM_HEIGHT)
+        if room > most:
+            imgui.dummy(imgui.ImVec2(0, room - most - imgui.get_style().item_spacing.y))
+        histogram.draw(ui, model.hud, min(max(room, least), most))
+
+
+def _title(ui: Ui, model: UiModel) -> None:
+    palette = ui.style.palette
+    with widgets.font(ui.style, 19, bold=True):
+        widgets.text("VerifyBox", palette.text)
+    header = model.header
+    if header is not None:
+        line = f"{header.target} · {header.device} · {header.dtype}"
+        with widgets.font(ui.style, SMALL_SIZE):
+            widgets.text(widgets.elided(line, imgui.get_content_region_avail().x), palette.dim)
+            imgui.set_item_tooltip(f"{line}\nkernel: {header.kernel}")
+    _space(ui, 2)
+
+
+def _mode(ui: Ui, settings: Settings) -> None:
+    chosen = widgets.segmented(
+        ui.style, "mode", ("Speculative", "Target only"), 0 if settings.speculative else 1
+    )
+    ui.mark("mode")
+    if chosen is not None and (chosen == 0) != settings.speculative:
+        ui.emit(act.ChangeSettings(replace(settings, speculative=chosen == 0)))
+
+
+def _drafter(ui: Ui, model: UiModel, compact: bool) -> None:
+    settings = model.state.settings
+    engine = model.engine.state
+    choices = ("auto", *(name for name in (engine.drafters if engine else ()) if name != "auto"))
+    if settings.drafter not in choices:
+        choices = (*choices, settings.drafter)
+    _space(ui, 1)
+    imgui.set_next_item_width(-1)
+    imgui.begin_disabled(not settings.speculative)
+    if imgui.begin_combo("##drafter", _drafter_name(settings.drafter, model)):
+        for name in choices:
+            if imgui.selectable(name, name == settings.drafter)[0]:
+                ui.emit(act.ChangeSettings(replace(settings, drafter=name)))
+        imgui.end_combo()
+    imgui.end_disabled()
+    ui.mark("drafter")
+    header = model.header
+    reason = header.drafter_reason if header is not None and settings.drafter == "auto" else ""
+    if reason and compact:
+        imgui.set_item_tooltip(reason)
+    elif reason:
+        _note(ui, reason, lines=2)
+
+
+def _drafter_name(name: str, model: UiModel) -> str:
+    if name == "auto" and model.header is not None:
+        return f"Drafter auto: {model.header.drafter}"
+    return f"Drafter: {name}"
+
+
+def _k(ui: Ui, settings: Settings) -> None:
+    value = _dial(
+        ui, "k", "Guesses, K", f"{settings.k}", settings.k, SLIDER_K, 1.0,
+        enabled=settings.speculative,
+    )  # fmt: skip
+    if value is not None:
+        ui.emit(act.ChangeSettings(replace(settings, k=round(value))))
+
+
+def _quality(ui: Ui, settings: Settings) -> None:
+    value = _dial(
+        ui, "quality", "Draft quality", f"{settings.quality:.0f} %", settings.quality,
+        (0.0, 100.0), 1.0, enabled=settings.speculative,
+    )  # fmt: skip
+    if value is not None:
+        ui.emit(act.ChangeSettings(replace(settings, quality=value)))
+    weight = settings.quality / 100
+    _note(ui, f"noise: guesses drawn from w·draft + (1\u00a0−\u00a0w)·unigram, w\u00a0=\u00a0{weight:.2f}")
+
+
+def _temperature(ui: Ui, settings: Settings) -> None:
+    value = _dial(
+        ui, "temperature", "Temperature", f"{settings.temperature:.2f}", settings.temperature,
+        (0.0, SLIDER_TEMPERATURE), 0.05,
+    )  # fmt: skip
+    if value is not None:
+        ui.emit(act.ChangeSettings(replace(settings, temperature=round(value, 2))))
+
+
+def _prompt(ui: Ui, model: UiModel, lines: int) -> None:
+    draft, unit = model.state.prompt, ui.style.unit
+    _space(ui, 3)
+    if model.prompts:
+        _curated(ui, model)
+    width = imgui.get_content_region_avail().x
+    height = (lines * 16 * 1.25 + 12) * unit
+    changed, text = imgui.input_text_multiline(
+        "##prompt", draft.text, imgui.ImVec2(width, height), imgui.InputTextFlags_.word_wrap
+    )
+    ui.mark("prompt")
+    if changed:
+        ui.emit(act.EditPrompt(text, draft.chat))
+    form = widgets.segmented(
+        ui.style, "form", ("Chat", "Raw"), 0 if draft.chat else 1, width=width * 0.5
+    )
+    ui.mark("form")
+    if form is not None and (form == 0) != draft.chat:
+        ui.emit(act.EditPrompt(draft.text, form == 0))
+    imgui.same_line()
+    _start(ui, model)
+
+
+def _curated(ui: Ui, model: UiModel) -> None:
+    draft = model.state.prompt
+    own = draft.curated is None or draft.curated >= len(model.prompts)
+    shown = "Prompt: your own" if own else f"Prompt: {model.prompts[draft.curated or 0].title}"
+    imgui.set_next_item_width(-1)
+    if imgui.begin_combo("##curated", shown):
+        for index, prompt in enumerate(model.prompts):
+            if imgui.selectable(f"{prompt.title}##{index}", index == draft.curated)[0]:
+                ui.emit(act.ChoosePrompt(index, prompt.text, prompt.chat))
+            imgui.set_item_tooltip(prompt.shows)
+        imgui.end_combo()
+    ui.mark("curated")
+
+
+def _start(ui: Ui, model: UiModel) -> None:
+    engine = model.engine
+    blank = not model.state.prompt.text.strip()
+    blocked = blank or not engine.expected or engine.fault is not None
+    imgui.begin_disabled(blocked or engine.starting)
+    imgui.push_style_color(imgui.Col_.button, imgui.ImVec4(*ui.style.role("committed")))
+    with widgets.font(ui.style, 16, bold=True):
+        label = "Starting…" if engine.starting and not blocked else "Start"
+        if imgui.button(f"{label}##start", imgui.ImVec2(-1, 0)):
+            ui.emit(act.StartRun())
+    imgui.pop_style_color()
+    imgui.end_disabled()
+    ui.mark("start")
+    if imgui.is_item_hovered(imgui.HoveredFlags_.allow_when_disabled):
+        imgui.set_tooltip(
+            "This window replays a recorded run"
+            if not engine.expected
+            else "Type a prompt first" if blank else "Ctrl+Enter"
+        )
+
+
+# --- rows ----------------------------------------------------------------------------------
+
+
+def _dial(
+    ui: Ui,
+    name: str,
+    label: str,
+    shown: str,
+    value: float,
+    span: tuple[float, float],
+    step: float,
+    enabled: bool = True,
+) -> float | None:
+    """A label, a field to type the value into, and a slider; returns a newly chosen value."""
+    _space(ui, 1)
+    imgui.begin_disabled(not enabled)
+    unit = ui.style.unit
+    width = 58 * unit
+    room = imgui.get_content_region_avail().x - width
+    imgui.align_text_to_frame_padding()
+    widgets.text(widgets.elided(label, room - 4 * unit), ui.style.palette.text)
+    imgui.same_line(imgui.get_cursor_pos_x() + room)
+    imgui.set_next_item_width(width)
+    _, typed = imgui.input_text(f"##{name}-field", shown, imgui.InputTextFlags_.auto_select_all)
+    entered = _number(typed) if imgui.is_item_deactivated_after_edit() else None
+    ui.mark(f"{name}-field")
+    dragged = widgets.slider(ui.style, name, value, *span, step)
+    ui.mark(name)
+    imgui.end_disabled()
+    return dragged if dragged is not None else entered
+
+
+def _number(typed: str) -> float | None:
+    """What a person typed as a number ("40 %", "0,7"), or None if it is none."""
+    try:
+        value = float(typed.strip().rstrip("%").strip().replace(",", "."))
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _note(ui: Ui, words: str, lines: int = 3) -> None:
+    """A small dim remark under a control, cut after some lines; the rest is in its tooltip."""
+    with widgets.font(ui.style, SMALL_SIZE):
+        fitting = widgets.fitted(words, imgui.get_content_region_avail().x, lines)
+        widgets.text(fitting, ui.style.palette.dim)
+        if fitting.endswith("…"):
+            imgui.set_item_tooltip(words)
+
+
+def _space(ui: Ui, height: float) -> None:
+    imgui.dummy(imgui.ImVec2(0, height * ui.style.unit))

@@ -1,0 +1,90 @@
+"""What the engine is doing, or why it is gone: a card at the top of the dock."""
+
+from __future__ import annotations
+
+from imgui_bundle import imgui
+
+from engine.trace import EngineState
+from visualizer import state as act
+from visualizer.ui import widgets
+from visualizer.ui.model import EngineView
+from visualizer.ui.panel import Ui
+from visualizer.ui.style import SMALL_SIZE
+
+_PHASES = {
+    "fetching": "Fetching the model",
+    "loading": "Loading the model",
+    "measuring": "Measuring this machine",
+}
+
+
+def draw(ui: Ui, engine: EngineView) -> None:
+    """Nothing while all is well and ready."""
+    if engine.fault is not None:
+        _failure(ui, "The engine stopped", engine.fault, restart=True)
+    elif engine.state is not None and engine.state.phase == "failed":
+        _failure(ui, "No live engine", engine.state.detail, restart=True)
+    elif engine.problem is not None:
+        _failure(ui, "The run ended", engine.problem, restart=False)
+    elif engine.expected and (engine.state is None or engine.state.phase in _PHASES):
+        _progress(ui, engine.state)
+    if engine.notice is not None:
+        with widgets.font(ui.style, SMALL_SIZE):
+            widgets.wrapped(engine.notice, ui.style.palette.warning)
+
+
+def _failure(ui: Ui, title: str, reason: str, restart: bool) -> None:
+    palette = ui.style.palette
+    imgui.push_style_color(imgui.Col_.border, imgui.ImVec4(*palette.warning))
+    imgui.begin_child(
+        "engine-card",
+        imgui.ImVec2(0, 0),
+        imgui.ChildFlags_.auto_resize_y | imgui.ChildFlags_.borders,
+    )
+    with widgets.font(ui.style, 16, bold=True):
+        widgets.text(title, palette.warning)
+    with widgets.font(ui.style, SMALL_SIZE):
+        widgets.wrapped(reason or "No reason was given.", palette.text)
+    if restart:
+        if imgui.button("Restart##engine", imgui.ImVec2(-1, 0)):
+            ui.emit(act.RestartEngine())
+        ui.mark("restart")
+    imgui.end_child()
+    imgui.pop_style_color()
+
+
+def _progress(ui: Ui, state: EngineState | None) -> None:
+    palette = ui.style.palette
+    phase = "Starting the engine" if state is None else _PHASES[state.phase]
+    imgui.begin_child(
+        "engine-card",
+        imgui.ImVec2(0, 0),
+        imgui.ChildFlags_.auto_resize_y | imgui.ChildFlags_.borders,
+    )
+    widgets.text(phase, palette.text)
+    with widgets.font(ui.style, SMALL_SIZE):
+        if state is not None and state.total:
+            imgui.progress_bar(state.done / state.total, imgui.ImVec2(-1, 6 * ui.style.unit), "")
+            widgets.wrapped(progress_line(state), palette.dim)
+        if state is not None and state.detail:
+            widgets.wrapped(state.detail, palette.dim)
+    imgui.end_child()
+    ui.mark("engine-card")
+
+
+def progress_line(state: EngineState) -> str:
+    """Bytes, rate and time left: "45.2 of 92.9 MB · 3.1 MB/s · 15 s left"."""
+    parts = [f"{state.done / 1e6:.1f} of {state.total / 1e6:.1f} MB"]
+    if state.rate > 0:
+        parts.append(f"{state.rate / 1e6:.1f} MB/s")
+        parts.append(f"{duration((state.total - state.done) / state.rate)} left")
+    return " · ".join(parts)
+
+
+def duration(seconds: float) -> str:
+    """Seconds for people: 42 s, 3 min, 2 h."""
+    if seconds < 90:
+        return f"{max(seconds, 0):.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.0f} h"

@@ -1,0 +1,45 @@
+"""What the panels show this frame, as one frozen value. Panels read it and return actions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+from engine.prompts import Prompt
+from engine.trace import EngineState, RunHeader
+from visualizer.clock import PlaybackClock
+from visualizer.config import Badge
+from visualizer.stage.hud import Hud
+from visualizer.state import ViewState
+
+
+
+
+@dataclass(frozen=True, slots=True)
+class EngineView:
+    """What is known of the engine: its phase, and what went wrong, in sentences."""
+
+    expected: bool = False  # this show has an engine; a replay has none
+    state: EngineState | None = None
+    starting: bool = False  # a run was asked for and is not on stage yet
+    fault: str | None = None  # the process is gone
+    problem: str | None = None  # the run asked for did not come
+    notice: str | None = None  # the run goes on, but people should know
+
+
+@dataclass(frozen=True, slots=True)
+class UiModel:
+    """Everything the panels read."""
+
+    state: ViewState
+    clock: PlaybackClock
+    hud: Hud
+    end: float  # seconds of the timeline
+    round_starts: tuple[float, ...]
+    badge: Badge
+    header: RunHeader | None
+    engine: EngineView = EngineView()
+    prompts: tuple[Prompt, ...] = ()
+    capturing: bool = False
+    message: str = ""  # passing word of the program: "Saved …"
+    renderer: str = ""

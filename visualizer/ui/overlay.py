@@ -1,0 +1,103 @@
+"""All panels of a frame: imgui's context, its input port, and the order of drawing.
+
+`frame` turns a `UiModel` into draw data and a list of actions. It touches no GL: the draw
+data go to the render pass, which may be that of a window or of a recording alike.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from imgui_bundle import imgui, implot
+
+from visualizer.state import Action
+from visualizer.ui import caption, dock, help, readouts, textbar, transport, widgets
+from visualizer.ui.layout import Layout, Rect, arrange
+from visualizer.ui.model import UiModel
+from visualizer.ui.panel import Ui
+from visualizer.ui.port import ImguiPort
+from visualizer.ui.style import Style
+
+FONTS = Path(__file__).resolve().parents[2] / "assets" / "fonts"
+SHORTEST, LONGEST = 1e-4, 0.25  # seconds imgui is told a frame lasted
+
+
+class Overlay:
+    """The panels. One per process; `close` it before another is made."""
+
+    def __init__(self, fonts: Path = FONTS) -> None:
+        self._context = imgui.create_context()
+        self._plots = implot.create_context()
+        io = imgui.get_io()
+        io.set_ini_filename("")
+        io.set_log_filename("")
+        io.config_input_trickle_event_queue = True
+        io.backend_flags |= imgui.BackendFlags_.renderer_has_textures
+        io.backend_flags |= imgui.BackendFlags_.renderer_has_vtx_offset
+        self._style = Style(fonts)
+        self.port = ImguiPort()
+        self.marks: dict[str, Rect] = {}
+
+    @property
+    def draw_data(self) -> imgui.ImDrawData:
+        return imgui.get_draw_data()
+
+    @property
+    def holding(self) -> bool:
+        """A slider, field or button is being held: its value is still on the move."""
+        return bool(imgui.is_any_item_active())
+
+    def frame(
+        self, model: UiModel, size: tuple[float, float], ratio: float, elapsed: float
+    ) -> list[Action]:
+        """Lay out one frame for a window of `size` units, `ratio` pixels to the unit."""
+        io = imgui.get_io()
+        io.display_size = imgui.ImVec2(*size)
+        io.display_framebuffer_scale = imgui.ImVec2(ratio, ratio)
+        io.delta_time = min(max(elapsed, SHORTEST), LONGEST)
+        state = model.state
+        layout = arrange(*size, state.ui_scale, state.ui_visible)
+        self._style.apply(layout.unit, state.theme)
+        ui = Ui(self._style)
+        imgui.new_frame()
+        try:
+            imgui.push_font(self._style.regular, 16.0 * layout.unit)
+            self._panels(ui, layout, model)
+            imgui.pop_font()
+        finally:
+            imgui.render()
+        self.marks = ui.marks
+        return ui.actions
+
+    def _panels(self, ui: Ui, layout: Layout, model: UiModel) -> None:
+        state = model.state
+        panels: list[Rect] = []
+        if state.blackout:
+            _blackout(layout)
+            self.port.set_panels(panels)
+            return
+        caption.draw(ui, layout.canvas, model.hud.caption, model.message)
+        if state.ui_visible:
+            dock.draw(ui, layout.dock, model)
+            readouts.draw(ui, layout.readouts, model)
+            textbar.draw(ui, layout.text, model)
+            transport.draw(ui, layout.transport, model)
+            panels += [layout.dock, layout.readouts, layout.text, layout.transport]
+        else:
+            readouts.draw_badge_alone(ui, layout.width, model)
+        if state.help_visible:
+            help.draw(ui, layout, model.renderer)
+            panels.append(ui.marks["help"])
+        self.port.set_panels(panels)
+
+    def close(self) -> None:
+        implot.destroy_context(self._plots)
+        imgui.destroy_context(self._context)
+
+
+def _blackout(layout: Layout) -> None:
+    imgui.get_foreground_draw_list().add_rect_filled(
+        imgui.ImVec2(0, 0),
+        imgui.ImVec2(layout.width, layout.height),
+        widgets.u32((0.0, 0.0, 0.0, 1.0)),
+    )

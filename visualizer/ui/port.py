@@ -1,0 +1,95 @@
+"""The imgui side of the input: neutral events into `imgui.IO`, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from imgui_bundle import imgui
+
+from visualizer.input import Modifiers
+from visualizer.ui.layout import Rect
+
+_NAMES = {
+    "tab": "tab",
+    "backspace": "backspace",
+    "return": "enter",
+    "escape": "escape",
+    "delete": "delete",
+    "insert": "insert",
+    "space": "space",
+    "left": "left_arrow",
+    "right": "right_arrow",
+    "up": "up_arrow",
+    "down": "down_arrow",
+    "home": "home",
+    "end": "end",
+    "page_up": "page_up",
+    "page_down": "page_down",
+}
+_KEYS: dict[str, imgui.Key] = {ours: getattr(imgui.Key, its) for ours, its in _NAMES.items()}
+_KEYS |= {letter: getattr(imgui.Key, letter) for letter in "abcdefghijklmnopqrstuvwxyz"}
+_KEYS |= {digit: getattr(imgui.Key, f"_{digit}") for digit in "0123456789"}
+
+_NO_MOUSE = -3.4028234663852886e38
+"""imgui's own value for "no mouse here": minus the largest single-precision number."""
+
+
+class ImguiPort:
+    """Feeds one imgui context. Buttons go through only on real presses and releases."""
+
+    def __init__(self) -> None:
+        self._io = imgui.get_io()
+        self._panels: tuple[Rect, ...] = ()
+
+    def set_panels(self, panels: Sequence[Rect]) -> None:
+        """The rectangles panels cover this frame.
+
+        imgui knows what lies under the pointer only after its next frame; a press may come
+        in the same frame as the move that brought the pointer there.
+        """
+        self._panels = tuple(panels)
+
+    def wants_mouse(self, x: float, y: float) -> bool:
+        return bool(self._io.want_capture_mouse) or any(
+            panel.x <= x < panel.right and panel.y <= y < panel.bottom for panel in self._panels
+        )
+
+    @property
+    def wants_text(self) -> bool:
+        return bool(self._io.want_text_input)
+
+    def mouse_at(self, position: tuple[float, float] | None) -> None:
+        if position is None:
+            self._io.add_mouse_pos_event(_NO_MOUSE, _NO_MOUSE)
+        else:
+            self._io.add_mouse_pos_event(*position)
+
+    def mouse_button(self, button: int, down: bool) -> None:
+        self._io.add_mouse_button_event(button, down)
+
+    def wheel(self, x: float, y: float) -> None:
+        self._io.add_mouse_wheel_event(x, y)
+
+    def key(self, name: str, down: bool) -> None:
+        if name in _KEYS:
+            self._io.add_key_event(_KEYS[name], down)
+
+    def modifiers(self, held: Modifiers) -> None:
+        self._io.add_key_event(imgui.Key.mod_ctrl, held.ctrl)
+        self._io.add_key_event(imgui.Key.mod_shift, held.shift)
+        self._io.add_key_event(imgui.Key.mod_alt, held.alt)
+        self._io.add_key_event(imgui.Key.mod_super, held.super)
+
+    def text(self, characters: str) -> None:
+        for character in characters:
+            self._io.add_input_character(ord(character))
+
+    def focus(self, focused: bool) -> None:
+        self._io.add_focus_event(focused)
+
+
+def set_clipboard(read: Callable[[], str], write: Callable[[str], None]) -> None:
+    """Give imgui the window's clipboard."""
+    platform = imgui.get_platform_io()
+    platform.platform_get_clipboard_text_fn = lambda _context: read()
+    platform.platform_set_clipboard_text_fn = lambda _context, text: write(text)

@@ -1,0 +1,141 @@
+"""The line along the top: measured numbers, the badge, and how much time is stretched.
+
+Every number is read from the measured statistics; what is not known yet is a dash.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from imgui_bundle import imgui
+
+from engine.stats import Stats
+from visualizer.ui import widgets
+from visualizer.ui.layout import Rect
+from visualizer.ui.model import UiModel
+from visualizer.ui.panel import Ui
+from visualizer.ui.style import FIGURE_SIZE, SMALL_SIZE, Rgba
+
+UNKNOWN = "–"
+LABEL_SIZE = 13.5
+SPEEDUP_WEIGHT = 2.3
+
+
+@dataclass(frozen=True, slots=True)
+class Readout:
+    """One column: its name above, the figure with a small unit, and a remark below."""
+
+    name: str
+    figure: str
+    remark: str = ""
+    unit: str = ""
+    weight: float = 1.0
+    warns: bool = False
+
+
+def draw(ui: Ui, rect: Rect, model: UiModel) -> None:
+    """The readouts from the left, badge and slow-down at the right."""
+    with widgets.panel("readouts", rect):
+        unit = ui.style.unit
+        room = _badge(ui, rect.right - 14 * unit, rect.y + 12 * unit, model)
+        columns = readouts_of(model)
+        left = rect.x + 18 * unit
+        width = (rect.right - 24 * unit - room - left) / sum(each.weight for each in columns)
+        for column in columns:
+            _column(ui, column, left, rect.y + 8 * unit, width * column.weight - 6 * unit)
+            left += width * column.weight
+
+
+def draw_badge_alone(ui: Ui, width: float, model: UiModel) -> None:
+    """With the UI hidden: the badge and the slow-down stay on the canvas."""
+    unit = ui.style.unit
+    with widgets.panel("badge", Rect(width - 260 * unit, 0, 260 * unit, 80 * unit), clear=True):
+        _badge(ui, width - 14 * unit, 12 * unit, model)
+
+
+def _badge(ui: Ui, right: float, y: float, model: UiModel) -> float:
+    """Returns the width used."""
+    style, unit = ui.style, ui.style.unit
+    live = model.badge == "LIVE"
+    color = style.role("bonus") if live else style.palette.warning
+    rect = widgets.pill(style, right, y, model.badge, color, dot=live)
+    ui.marks["badge"] = rect
+    words = slowdown(model.hud.slowdown / model.clock.speed)
+    with widgets.font(style, SMALL_SIZE):
+        size = imgui.calc_text_size(words)
+        place = imgui.ImVec2(right - size.x, rect.bottom + 5 * unit)
+        imgui.get_window_draw_list().add_text(place, widgets.u32(style.palette.text), words)
+    return max(rect.width, size.x)
+
+
+def _column(ui: Ui, readout: Readout, x: float, y: float, width: float) -> None:
+    style = ui.style
+    palette = style.palette
+    tone = palette.warning if readout.warns else palette.text
+    with widgets.font(style, LABEL_SIZE):
+        y = _line(readout.name, x, y, width, palette.dim)
+        lead = imgui.get_text_line_height()
+    with widgets.font(style, FIGURE_SIZE, bold=True):
+        beside = x + imgui.calc_text_size(readout.figure).x + 4 * style.unit
+        below = _line(readout.figure, x, y, width, tone)
+    with widgets.font(style, LABEL_SIZE):
+        if readout.unit:
+            _line(readout.unit, beside, below - lead * 1.3, width, palette.dim)
+        _line(readout.remark, x, below, width, tone if readout.warns else palette.dim)
+
+
+def _line(words: str, x: float, y: float, width: float, color: Rgba) -> float:
+    """Draw one line cut to `width`; return the y below it."""
+    shown = widgets.elided(words, width)
+    canvas = imgui.get_window_draw_list()
+    canvas.add_text(imgui.ImVec2(x, y), widgets.u32(color), shown)
+    return y + float(imgui.get_text_line_height())
+
+
+def readouts_of(model: UiModel) -> tuple[Readout, ...]:
+    """The columns of this moment."""
+    stats = model.hud.stats
+    baseline = model.header.baseline if model.header is not None else None
+    alone = "" if baseline is None else f"alone {baseline.tokens_per_second:.1f}"
+    drafted = f"{stats.accepted} of {stats.drafted}" if stats.drafted else ""
+    rounds = f"{stats.rounds} round{'' if stats.rounds == 1 else 's'}"
+    return (
+        Readout("TOK/S", _figure(stats.tokens_per_second, "{:.1f}"), alone),
+        Readout("ACCEPT", _figure(stats.acceptance_rate, "{:.0%}"), drafted),
+        _speedup(stats),
+        Readout("TOKENS/ROUND", _figure(stats.mean_acceptance_length, "{:.2f}"), rounds, weight=1.15),
+        _milliseconds("Draft step", stats.draft_step_seconds, "each, mean"),
+        _milliseconds("Target pass", stats.pass_seconds, "each, mean"),
+    )
+
+
+def _speedup(stats: Stats) -> Readout:
+    value = stats.speedup
+    if value is None:
+        return Readout("SPEEDUP", UNKNOWN, weight=SPEEDUP_WEIGHT)
+    slower = value < 1.0
+    return Readout(
+        "SPEEDUP",
+        f"{value:.2f}x slower" if slower else f"{value:.2f}x",
+        (stats.slowness or "than the target alone") if slower else "over the target alone",
+        weight=SPEEDUP_WEIGHT,
+        warns=slower,
+    )
+
+
+def _milliseconds(name: str, seconds: float | None, remark: str) -> Readout:
+    figure = _figure(None if seconds is None else seconds * 1e3, "{:.1f}")
+    return Readout(name, figure, remark if seconds is not None else "", unit="ms")
+
+
+def _figure(value: float | None, form: str) -> str:
+    return UNKNOWN if value is None else form.format(value)
+
+
+def slowdown(factor: float) -> str:
+    """How many seconds of the show one measured second takes, in words."""
+    if factor <= 0:
+        return ""
+    if factor < 1:
+        return f"sped up {1 / factor:.0f}x"
+    return f"slowed {factor:.0f}x" if factor >= 9.5 else f"slowed {factor:.1f}x"

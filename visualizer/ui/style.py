@@ -1,0 +1,160 @@
+"""Fonts and colours of the panels, set once per scale and theme.
+
+Colours come from the theme table that also paints the blocks (`stage.theme`); here they are
+only turned into imgui's sRGB form. Figures are set in Roboto, whose digits are tabular.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from imgui_bundle import imgui, implot
+
+from visualizer.stage.theme import theme as theme_of
+
+Rgba = tuple[float, float, float, float]
+
+BASE_SIZE = 16.0  # design pixels
+SMALL_SIZE = 13.5
+FIGURE_SIZE = 28.0
+SYMBOLS = "DejaVuSans-Bold.ttf"
+
+
+@dataclass(frozen=True, slots=True)
+class Palette:
+    """sRGB colours of the panels."""
+
+    panel: Rgba
+    raised: Rgba
+    line: Rgba
+    text: Rgba
+    dim: Rgba
+    accent: Rgba
+    warning: Rgba
+
+
+class Style:
+    """The look of one imgui context. `apply` before each frame; cheap when nothing changed."""
+
+    def __init__(self, fonts: Path) -> None:
+        self.regular = _font(fonts / "Roboto-Regular.ttf", fonts / SYMBOLS)
+        self.bold = _font(fonts / "Roboto-Bold.ttf", fonts / SYMBOLS)
+        self._applied: tuple[float, str] | None = None
+        self.unit = 1.0
+        self.palette = palette_of("dark")
+        self._theme = "dark"
+
+    def apply(self, unit: float, theme: str) -> None:
+        """Set sizes and colours for `unit` window units per design pixel."""
+        if self._applied == (unit, theme):
+            return
+        self._applied = (unit, theme)
+        self.unit, self._theme, self.palette = unit, theme, palette_of(theme)
+        _set_sizes(unit)
+        _set_colors(self.palette)
+
+    def role(self, role: str, opacity: float = 1.0) -> Rgba:
+        """The colour of a role of the picture language (guess, committed, …)."""
+        return (*theme_of(self._theme).srgb(role), opacity)
+
+    def push(self, size: float, bold: bool = False) -> None:
+        """Use a font of `size` design pixels until `imgui.pop_font`."""
+        imgui.push_font(self.bold if bold else self.regular, size * self.unit)
+
+
+def _font(main: Path, symbols: Path) -> imgui.ImFont:
+    """A font that takes what `main` lacks (arrows, emblems) from `symbols`."""
+    atlas = imgui.get_io().fonts
+    config = imgui.ImFontConfig()
+    config.oversample_h = 3  # small text keeps its letter spacing
+    font = atlas.add_font_from_file_ttf(str(main), BASE_SIZE, config)
+    merged = imgui.ImFontConfig()
+    merged.merge_mode = True
+    atlas.add_font_from_file_ttf(str(symbols), BASE_SIZE, merged)
+    return font
+
+
+def palette_of(theme: str) -> Palette:
+    """Panel colours that go with a theme's stage."""
+    table = theme_of(theme)
+    return Palette(
+        panel=(0.071, 0.082, 0.106, 0.94),
+        raised=(0.137, 0.157, 0.196, 1.0),
+        line=(0.212, 0.239, 0.290, 1.0),
+        text=(*table.srgb("text"), 1.0),
+        dim=(0.655, 0.690, 0.745, 1.0),
+        accent=(*table.srgb("guess"), 1.0),
+        warning=(*table.srgb("warning"), 1.0),
+    )
+
+
+def mixed(a: Rgba, b: Rgba, share: float) -> Rgba:
+    """`share` of the way from `a` to `b`."""
+    r, g, b_, alpha = (x + (y - x) * share for x, y in zip(a, b, strict=True))
+    return (r, g, b_, alpha)
+
+
+def faded(color: Rgba, strength: float) -> Rgba:
+    """`color` with its opacity times `strength`."""
+    return (*color[:3], color[3] * strength)
+
+
+def _set_sizes(unit: float) -> None:
+    style = imgui.get_style()
+    style.font_size_base = BASE_SIZE * unit
+    style.window_padding = imgui.ImVec2(14 * unit, 12 * unit)
+    style.frame_padding = imgui.ImVec2(9 * unit, 5 * unit)
+    style.item_spacing = imgui.ImVec2(8 * unit, 6 * unit)
+    style.item_inner_spacing = imgui.ImVec2(6 * unit, 4 * unit)
+    style.frame_rounding = 5 * unit
+    style.grab_rounding = 5 * unit
+    style.popup_rounding = 6 * unit
+    style.child_rounding = 6 * unit
+    style.window_rounding = 0.0
+    style.window_border_size = 0.0
+    style.child_border_size = 1.0
+    style.popup_border_size = 1.0
+    style.grab_min_size = 14 * unit
+    style.scrollbar_size = 9 * unit
+    style.window_min_size = imgui.ImVec2(1, 1)
+
+
+def _set_colors(palette: Palette) -> None:
+    style, col = imgui.get_style(), imgui.Col_
+    raised, accent = palette.raised, palette.accent
+    table: dict[imgui.Col_, Rgba] = {
+        col.text: palette.text,
+        col.text_disabled: palette.dim,
+        col.window_bg: palette.panel,
+        col.child_bg: (0, 0, 0, 0),
+        col.popup_bg: (*palette.panel[:3], 0.98),
+        col.border: palette.line,
+        col.frame_bg: raised,
+        col.frame_bg_hovered: mixed(raised, accent, 0.12),
+        col.frame_bg_active: mixed(raised, accent, 0.2),
+        col.slider_grab: accent,
+        col.slider_grab_active: mixed(accent, palette.text, 0.4),
+        col.button: mixed(raised, palette.line, 0.4),
+        col.button_hovered: mixed(raised, accent, 0.3),
+        col.button_active: mixed(raised, accent, 0.5),
+        col.header: mixed(raised, accent, 0.25),
+        col.header_hovered: mixed(raised, accent, 0.35),
+        col.header_active: mixed(raised, accent, 0.45),
+        col.check_mark: accent,
+        col.separator: palette.line,
+        col.scrollbar_bg: (0, 0, 0, 0),
+        col.scrollbar_grab: palette.line,
+        col.plot_histogram: accent,
+        col.text_selected_bg: (*accent[:3], 0.35),
+        col.nav_cursor: accent,
+    }
+    for key, color in table.items():
+        style.set_color_(key, imgui.ImVec4(*color))
+    plot = implot.get_style()
+    plot.plot_min_size = imgui.ImVec2(1, 1)
+    plot.set_color_(implot.Col_.frame_bg, imgui.ImVec4(0, 0, 0, 0))
+    plot.set_color_(implot.Col_.plot_bg, imgui.ImVec4(0, 0, 0, 0))
+    plot.set_color_(implot.Col_.plot_border, imgui.ImVec4(0, 0, 0, 0))
+    plot.set_color_(implot.Col_.axis_grid, imgui.ImVec4(*palette.line[:3], 0.5))
+    plot.set_color_(implot.Col_.axis_text, imgui.ImVec4(*palette.dim))

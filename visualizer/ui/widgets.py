@@ -1,0 +1,294 @@
+"""Small drawing verbs the panels share: fixed windows, texts, drawn icons, pills."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+from imgui_bundle import imgui
+
+from visualizer.ui.layout import Rect
+from visualizer.ui.style import BASE_SIZE, Rgba, Style, faded, mixed
+
+Icon = Literal["play", "pause", "next", "previous", "round", "reset", "help"]
+
+_FIXED = (
+    imgui.WindowFlags_.no_decoration
+    | imgui.WindowFlags_.no_move
+    | imgui.WindowFlags_.no_saved_settings
+    | imgui.WindowFlags_.no_nav
+    | imgui.WindowFlags_.no_bring_to_front_on_focus
+)
+
+
+@contextmanager
+def panel(name: str, rect: Rect, scrolls: bool = False, clear: bool = False) -> Iterator[None]:
+    """A fixed window that fills `rect`. `clear` leaves its background out."""
+    flags = int(_FIXED)
+    if scrolls:
+        flags &= ~int(imgui.WindowFlags_.no_scrollbar)
+    else:
+        flags |= int(imgui.WindowFlags_.no_scroll_with_mouse)
+    if clear:
+        flags |= int(imgui.WindowFlags_.no_background)
+    imgui.set_next_window_pos(imgui.ImVec2(rect.x, rect.y))
+    imgui.set_next_window_size(imgui.ImVec2(max(rect.width, 1), max(rect.height, 1)))
+    imgui.begin(name, None, flags)
+    try:
+        yield
+    finally:
+        imgui.end()
+
+
+@contextmanager
+def font(style: Style, size: float, bold: bool = False) -> Iterator[None]:
+    """Text of `size` design pixels."""
+    style.push(size, bold)
+    try:
+        yield
+    finally:
+        imgui.pop_font()
+
+
+def text(words: str, color: Rgba) -> None:
+    imgui.push_style_color(imgui.Col_.text, imgui.ImVec4(*color))
+    imgui.text_unformatted(words)
+    imgui.pop_style_color()
+
+
+def wrapped(words: str, color: Rgba) -> None:
+    """Text broken to the width of the panel."""
+    imgui.push_style_color(imgui.Col_.text, imgui.ImVec4(*color))
+    imgui.push_text_wrap_pos(0.0)
+    imgui.text_unformatted(words)
+    imgui.pop_text_wrap_pos()
+    imgui.pop_style_color()
+
+
+def elided(words: str, width: float) -> str:
+    """`words`, cut with an ellipsis to fit `width` in the current font."""
+    if imgui.calc_text_size(words).x <= width:
+        return words
+    low, high = 0, len(words)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if imgui.calc_text_size(words[:middle].rstrip() + "…").x <= width:
+            low = middle
+        else:
+            high = middle - 1
+    return words[:low].rstrip() + "…" if low else ""
+
+
+def u32(color: Rgba) -> int:
+    return int(imgui.color_convert_float4_to_u32(imgui.ImVec4(*color)))
+
+
+def icon_button(style: Style, icon: Icon, size: float, tip: str, active: bool = False) -> bool:
+    """A square button with a drawn icon; `size` in window units."""
+    palette = style.palette
+    corner = imgui.get_cursor_screen_pos()
+    pressed = bool(imgui.invisible_button(f"##{icon}", imgui.ImVec2(size, size)))
+    hovered = imgui.is_item_hovered()
+    if hovered:
+        imgui.set_item_tooltip(tip)
+    canvas = imgui.get_window_draw_list()
+    if hovered or active:
+        fill = palette.raised if not imgui.is_item_active() else palette.line
+        far = imgui.ImVec2(corner.x + size, corner.y + size)
+        canvas.add_rect_filled(corner, far, u32(fill), 5 * style.unit)
+    color = u32(palette.accent if active else palette.text)
+    _ICONS[icon](canvas, corner.x + size / 2, corner.y + size / 2, size * 0.26, color)
+    return pressed
+
+
+def _triangle(canvas: imgui.ImDrawList, x: float, y: float, r: float, color: int) -> None:
+    """Points right when r > 0, left when r < 0; tip at x + r."""
+    canvas.add_triangle_filled(
+        imgui.ImVec2(x - r * 0.8, y - abs(r)),
+        imgui.ImVec2(x - r * 0.8, y + abs(r)),
+        imgui.ImVec2(x + r, y),
+        color,
+    )
+
+
+def _bar(canvas: imgui.ImDrawList, x: float, y: float, r: float, width: float, color: int) -> None:
+    canvas.add_rect_filled(
+        imgui.ImVec2(x - width / 2, y - r), imgui.ImVec2(x + width / 2, y + r), color
+    )
+
+
+def _play(canvas: imgui.ImDrawList, x: float, y: float, r: float, color: int) -> None:
+    _triangle(canvas, x, y, r * 1.1, color)
+
+
+def _pause(canvas: imgui.ImDrawList, x: float, y: float, r: float, color: int) -> None:
+    _bar(canvas, x - r * 0.5, y, r, r * 0.6, color)
+    _bar(canvas, x + r * 0.5, y, r, r * 0.6, color)
+
+
+def _next(canvas: imgui.ImDrawList, x: float, y: float, r: float, color: int) -> None:
+    _triangle(canvas, x - r * 0.25, y, r * 0.9, color)
+    _bar(canvas, x + r * 0.85, y, r * 0.9, r * 0.4, color)
+
+
+def _previous(canvas: imgui.ImDrawList, x: float, y: float, r: float, color: int) -> None:
+    _triangle(canvas, x + r * 0.25, y, -r * 0.9, color)
+    _bar(canvas, x - r * 0.85, y, r * 0.9, r * 0.4, color)
+
+
+def _round(canvas: imgui.ImDrawList, x: float, y: float, r: float, color: int) -> None:
+    _triangle(canvas, x - r * 0.7, y, r * 0.75, color)
+    _triangle(canvas, x + r * 0.45, y, r * 0.75, color)
+    _bar(canvas, x + r * 1.3, y, r * 0.8, r * 0.35, color)
+
+
+def _reset(canvas: imgui.ImDrawList, x: float, y: float, r: float, color: int) -> None:
+    center = imgui.ImVec2(x, y)
+    canvas.path_arc_to(center, r, -0.4, 4.6)
+    canvas.path_stroke(color, r * 0.32)
+    canvas.add_triangle_filled(
+        imgui.ImVec2(x + r * 1.45, y - r * 0.5),
+        imgui.ImVec2(x + r * 0.45, y - r * 0.5),
+        imgui.ImVec2(x + r * 0.95, y + r * 0.25),
+        color,
+    )
+
+
+def _help(canvas: imgui.ImDrawList, x: float, y: float, r: float, color: int) -> None:
+    canvas.add_circle(imgui.ImVec2(x, y), r * 1.25, color, 0, r * 0.25)
+    mark = imgui.calc_text_size("?")
+    canvas.add_text(imgui.ImVec2(x - mark.x / 2, y - mark.y / 2), color, "?")
+
+
+_ICONS = {
+    "play": _play,
+    "pause": _pause,
+    "next": _next,
+    "previous": _previous,
+    "round": _round,
+    "reset": _reset,
+    "help": _help,
+}
+
+
+def slider(
+    style: Style, name: str, value: float, low: float, high: float, step: float
+) -> float | None:
+    """A thin line with a knob across the panel; returns the new value while it is dragged.
+
+    Values are multiples of `step` above `low`; a value outside shows at the nearer end.
+    """
+    unit, palette = style.unit, style.palette
+    corner = imgui.get_cursor_screen_pos()
+    width, height = imgui.get_content_region_avail().x, 22 * unit
+    imgui.invisible_button(f"##{name}", imgui.ImVec2(width, height))
+    knob = 8 * unit
+    room = width - 2 * knob
+    chosen = None
+    if imgui.is_item_active():
+        share = (imgui.get_mouse_pos().x - corner.x - knob) / max(room, 1.0)
+        wanted = low + round(min(max(share, 0.0), 1.0) * (high - low) / step) * step
+        chosen = wanted if abs(wanted - value) > step / 2 else None
+    lit = imgui.is_item_active() or imgui.is_item_hovered()
+    shown = value if chosen is None else chosen
+    x = corner.x + knob + room * min(max((shown - low) / (high - low), 0.0), 1.0)
+    y = corner.y + height / 2
+    strength = imgui.get_style().alpha  # follows begin_disabled
+    _track(style, corner.x, x, corner.x + width, y, strength)
+    count = round((high - low) / step)
+    if count <= 12:
+        _ticks(style, corner.x + knob, room, y + 8 * unit, count, strength)
+    ring = mixed(palette.accent, palette.text, 0.6 if lit else 0.0)
+    canvas = imgui.get_window_draw_list()
+    canvas.add_circle_filled(imgui.ImVec2(x, y), knob, u32(faded(ring, strength)))
+    return chosen
+
+
+def _track(style: Style, left: float, at: float, right: float, y: float, strength: float) -> None:
+    canvas, half = imgui.get_window_draw_list(), 2 * style.unit
+    for end, color in ((right, style.palette.line), (at, style.palette.accent)):
+        canvas.add_rect_filled(
+            imgui.ImVec2(left, y - half),
+            imgui.ImVec2(end, y + half),
+            u32(faded(color, strength)),
+            half,
+        )
+
+
+def _ticks(style: Style, left: float, room: float, y: float, count: int, strength: float) -> None:
+    canvas, color = imgui.get_window_draw_list(), u32(faded(style.palette.dim, 0.6 * strength))
+    for index in range(count + 1):
+        canvas.add_circle_filled(
+            imgui.ImVec2(left + room * index / count, y), 1.2 * style.unit, color
+        )
+
+
+def segmented(
+    style: Style, name: str, labels: tuple[str, ...], chosen: int, width: float = 0.0
+) -> int | None:
+    """Joined buttons of which one is chosen; returns the index pressed, or None.
+
+    `width` in window units, 0 for all that is left. The chosen one is also set in bold.
+    """
+    palette = style.palette
+    full = width or imgui.get_content_region_avail().x
+    each = full / len(labels)
+    corner = imgui.get_cursor_screen_pos()
+    height = imgui.get_frame_height()
+    canvas = imgui.get_window_draw_list()
+    far = imgui.ImVec2(corner.x + full, corner.y + height)
+    canvas.add_rect_filled(corner, far, u32(palette.raised), 5 * style.unit)
+    imgui.begin_group()
+    pressed = None
+    for index, label in enumerate(labels):
+        at = imgui.ImVec2(corner.x + index * each, corner.y)
+        imgui.set_cursor_screen_pos(at)
+        if imgui.invisible_button(f"##{name}{index}", imgui.ImVec2(each, height)):
+            pressed = index
+        if index == chosen or imgui.is_item_hovered():
+            share = 0.55 if index == chosen else 0.15
+            fill = mixed(palette.raised, style.role("committed"), share)
+            end = imgui.ImVec2(at.x + each, at.y + height)
+            canvas.add_rect_filled(at, end, u32(fill), 5 * style.unit)
+        with font(style, BASE_SIZE, bold=index == chosen):
+            shown = elided(label, each - 4)
+            size = imgui.calc_text_size(shown)
+            place = imgui.ImVec2(at.x + (each - size.x) / 2, at.y + (height - size.y) / 2)
+            canvas.add_text(place, u32(palette.text if index == chosen else palette.dim), shown)
+    imgui.end_group()
+    return pressed
+
+
+def fitted(words: str, width: float, lines: int) -> str:
+    """`words` broken into at most `lines` lines of `width`, the rest cut with an ellipsis."""
+    rows: list[str] = []
+    for word in words.split(" "):
+        longer = f"{rows[-1]} {word}" if rows else word
+        if rows and imgui.calc_text_size(longer).x <= width:
+            rows[-1] = longer
+        elif len(rows) < lines:
+            rows.append(word)
+        else:
+            rows[-1] = elided(rows[-1].rstrip(" ,;:.") + "… ", width).rstrip()
+            break
+    return "\n".join(rows)
+
+
+def pill(style: Style, right: float, y: float, words: str, color: Rgba, dot: bool) -> Rect:
+    """A badge whose right edge is at `right`; returns the rectangle it fills."""
+    canvas = imgui.get_window_draw_list()
+    unit = style.unit
+    with font(style, 15, bold=True):
+        size = imgui.calc_text_size(words)
+        lead = 18 * unit if dot else 0.0
+        width, height = size.x + lead + 20 * unit, size.y + 8 * unit
+        x = right - width
+        low, high = imgui.ImVec2(x, y), imgui.ImVec2(right, y + height)
+        canvas.add_rect_filled(low, high, u32((*style.palette.panel[:3], 0.9)), height / 2)
+        canvas.add_rect(low, high, u32(color), height / 2, 1.5 * unit)
+        if dot:
+            middle = imgui.ImVec2(x + 16 * unit, y + height / 2)
+            canvas.add_circle_filled(middle, 4.5 * unit, u32(color))
+        canvas.add_text(imgui.ImVec2(x + 10 * unit + lead, y + 4 * unit), u32(color), words)
+    return Rect(x, y, width, height)

@@ -1,0 +1,325 @@
+"""The window: the one file that knows pyglet. Events in, pictures out, paced by the clock.
+
+Nothing that matters is kept from event handlers: size, pixel ratio and focus are asked of
+the window every frame. The picture is drawn by the renderer into its own framebuffer and
+only copied here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from engine.source import EventSource
+from visualizer import state as act
+from visualizer.app import App, opening_request
+from visualizer.config import FRAME_RATE, ShowOptions, WindowOptions
+from visualizer.errors import VisualizerError
+from visualizer.feed import Feed
+from visualizer.input import LEFT, MIDDLE, RIGHT, Input, Modifiers
+from visualizer.recorder import Capture, RecordError, new_path, save_png
+from visualizer.render.context import GraphicsError, create_context, default_quality
+from visualizer.render.renderer import Renderer
+from visualizer.stage.scene import Scene
+from visualizer.state import Action
+from visualizer.ui.overlay import Overlay
+from visualizer.ui.port import set_clipboard
+
+TITLE = "VerifyBox"
+SMALLEST = (640, 480)
+__all__ = ["NoDisplay", "WindowOptions", "run"]
+
+
+class NoDisplay(VisualizerError):
+    """There is no display, or none that can show OpenGL 3.3."""
+
+
+def run(source: EventSource, catalog: Mapping[str, Scene], options: WindowOptions) -> int:
+    """Show `source` in a window until it is closed; returns the exit code.
+
+    Raises NoDisplay when no window can be had, VisualizerError on an unknown scene.
+    """
+    if options.scene not in catalog:
+        raise VisualizerError(f"There is no scene {options.scene!r}: {', '.join(catalog)}.")
+    return Window(source, catalog[options.scene], options).loop()
+
+
+class Window:
+    """A pyglet window around an `App`."""
+
+    def __init__(self, source: EventSource, scene: Scene, options: WindowOptions) -> None:
+        self._options = options
+        self._pyglet = _load_pyglet()
+        self._window = _open(self._pyglet, options.size)
+        try:
+            context = create_context(self._window)
+        except GraphicsError as error:
+            self._window.close()
+            raise NoDisplay(str(error)) from error
+        self._screen = context.detect_framebuffer()
+        self._overlay = Overlay()
+        show = ShowOptions(
+            prompts=options.prompts,
+            settings=options.settings,
+            seed=options.seed,
+            max_new_tokens=options.max_new_tokens,
+        )
+        quality = options.quality or default_quality(context)
+        renderer = Renderer(context, self._pixels(), quality)
+        feed = Feed(source, options.opening, opening_request(show) if source.live else None)
+        self._app = App(renderer, self._overlay, scene, feed, show)
+        self._input = Input(self._overlay.port, self._app, self._handle, time.monotonic)
+        self._capture: Capture | None = None
+        self._windowed: tuple[int, int, int, int] | None = None
+        self._handlers = _handlers(self._pyglet, self._window, self._input)
+        self._window.push_handlers(**self._handlers)
+        set_clipboard(self._window.get_clipboard_text, self._window.set_clipboard_text)
+
+    # --- the loop --------------------------------------------------------------------------
+
+    def loop(self) -> int:
+        """Draw until the window is closed. Time is absolute: a late frame is not made up for."""
+        window = self._window
+        last = deadline = time.monotonic()
+        try:
+            while not window.has_exit:
+                window.switch_to()
+                window.dispatch_events()
+                now = time.monotonic()
+                elapsed, last = now - last, now
+                self._frame(elapsed)
+                deadline = max(deadline + 1 / FRAME_RATE, time.monotonic() - 1 / FRAME_RATE)
+                time.sleep(max(deadline - time.monotonic(), 0.0))
+        finally:
+            self._close()
+        return 0
+
+    def _frame(self, elapsed: float) -> None:
+        width, height = self._pixels()
+        if width <= 0 or height <= 0:  # minimised
+            return
+        ratio = width / max(self._window.get_size()[0], 1)
+        self._app.resize(width, height, ratio)
+        self._app.step(elapsed)
+        if self._capture is not None:
+            self._feed_capture(self._capture)
+        self._app.renderer.present(self._screen, (width, height))
+        self._window.flip()
+
+    def _pixels(self) -> tuple[int, int]:
+        width, height = self._window.get_framebuffer_size()
+        return int(width), int(height)
+
+    def _close(self) -> None:
+        self._end_capture()
+        self._window.remove_handlers(**self._handlers)
+        self._app.close()
+        self._app.renderer.release()
+        self._overlay.close()
+        self._window.close()
+
+    # --- actions of the program ------------------------------------------------------------
+
+    def _handle(self, action: Action) -> None:
+        match action:
+            case act.Screenshot():
+                self._screenshot()
+            case act.ToggleCapture():
+                self._end_capture() if self._capture is not None else self._begin_capture()
+            case act.ToggleFullScreen():
+                self._full_screen(not self._window.fullscreen)
+            case act.LeaveFullScreen() if self._window.fullscreen:
+                if not self._app.state.help_visible:
+                    self._full_screen(False)
+                self._app.handle(action)
+            case _:
+                self._app.handle(action)
+
+    def _full_screen(self, wanted: bool) -> None:
+        """Borderless full screen; the place and size before it come back after it."""
+        window = self._window
+        if wanted:
+            self._windowed = (*window.get_location(), *window.get_size())
+            window.set_fullscreen(True)
+            return
+        window.set_fullscreen(False)
+        if self._windowed is not None:
+            x, y, width, height = self._windowed
+            window.set_size(width, height)
+            window.set_location(x, y)
+
+    def _screenshot(self) -> None:
+        try:
+            path = new_path(self._options.recordings, "png")
+            save_png(self._app.renderer, path)
+        except OSError as error:
+            self._app.say(f"The screenshot was not saved: {error.strerror or error}")
+        else:
+            self._app.say(f"Saved {path}")
+
+    def _begin_capture(self) -> None:
+        try:
+            path = new_path(self._options.recordings, "mp4")
+            self._capture = Capture(path, self._app.renderer.size, time.monotonic())
+        except (OSError, RecordError) as error:
+            self._app.say(f"Recording did not start: {error}")
+        else:
+            self._app.capturing = True
+
+    def _feed_capture(self, capture: Capture) -> None:
+        try:
+            capture.take(self._app.renderer, time.monotonic())
+        except RecordError as error:
+            self._capture, self._app.capturing = None, False
+            self._app.say(str(error))
+
+    def _end_capture(self) -> None:
+        capture, self._capture = self._capture, None
+        self._app.capturing = False
+        if capture is None:
+            return
+        try:
+            self._app.say(f"Saved {capture.close()}")
+        except RecordError as error:
+            self._app.say(str(error))
+
+
+# --- pyglet --------------------------------------------------------------------------------
+
+
+def _load_pyglet() -> Any:
+    """Import pyglet so that no window or GL context comes into being by the import alone."""
+    import pyglet
+
+    pyglet.options.shadow_window = False
+    pyglet.options.dpi_scaling = "platform"
+    return pyglet
+
+
+def _open(pyglet: Any, size: tuple[int, int]) -> Any:
+    """A window with the best GL configuration this display offers. Raises NoDisplay."""
+    with _display_faults():
+        display = pyglet.display.get_display()
+        screen = display.get_default_screen()
+        width = max(min(size[0], screen.width - 40), min(SMALLEST[0], screen.width))
+        height = max(min(size[1], screen.height - 80), min(SMALLEST[1], screen.height))
+        faults: list[str] = []
+        for config in _configs(pyglet):
+            try:
+                window = pyglet.window.Window(
+                    width, height, TITLE, resizable=True, config=config, vsync=True, visible=False
+                )
+            except Exception as error:  # every platform's own class; the next rung may do
+                faults.append(str(error))
+                continue
+            window.set_minimum_size(*SMALLEST)
+            window.set_visible(True)
+            return window
+    raise NoDisplay(
+        f"This display offers no window with OpenGL 3.3 ({faults[-1]}): install or update the "
+        "graphics driver, or record without a window: python main.py record --out demo.mp4."
+    )
+
+
+def _configs(pyglet: Any) -> Iterator[Any]:
+    """From wanted to least. Multisampling is the renderer's own, never asked of the window."""
+    version = {"major_version": 3, "minor_version": 3, "forward_compatible": True}
+    for depth in (24, 0):
+        yield pyglet.gl.Config(double_buffer=True, depth_size=depth, **version)
+    yield pyglet.gl.Config(double_buffer=True, major_version=3, minor_version=3)
+    yield pyglet.gl.Config(major_version=3, minor_version=3)
+
+
+@contextmanager
+def _display_faults() -> Iterator[None]:
+    """Whatever a platform raises when there is no display becomes one sentence."""
+    try:
+        yield
+    except NoDisplay:
+        raise
+    except Exception as error:
+        raise NoDisplay(f"There is no display to open a window on ({error}).") from error
+
+
+def _handlers(pyglet: Any, window: Any, target: Input) -> dict[str, Callable[..., bool]]:
+    """pyglet's events as the verbs of `Input`; every one is consumed here."""
+    key, mouse = pyglet.window.key, pyglet.window.mouse
+    buttons = {mouse.LEFT: LEFT, mouse.RIGHT: RIGHT, mouse.MIDDLE: MIDDLE}
+
+    def held(bits: int) -> Modifiers:
+        return Modifiers(
+            shift=bool(bits & key.MOD_SHIFT),
+            ctrl=bool(bits & (key.MOD_CTRL | key.MOD_COMMAND)),
+            alt=bool(bits & key.MOD_ALT),
+            super=bool(bits & key.MOD_WINDOWS),
+        )
+
+    def top(y: float) -> float:
+        return float(window.get_size()[1]) - y
+
+    def on_mouse_motion(x: float, y: float, dx: float, dy: float) -> bool:
+        target.mouse_moved(x, top(y))
+        return True
+
+    def on_mouse_drag(
+        x: float, y: float, dx: float, dy: float, bits: int, modifiers: int
+    ) -> bool:
+        target.mouse_dragged(x, top(y), dx, -dy)
+        return True
+
+    def on_mouse_press(x: float, y: float, button: int, modifiers: int) -> bool:
+        target.mouse_pressed(x, top(y), buttons.get(button, -1), held(modifiers))
+        return True
+
+    def on_mouse_release(x: float, y: float, button: int, modifiers: int) -> bool:
+        target.mouse_released(x, top(y), buttons.get(button, -1), held(modifiers))
+        return True
+
+    def on_mouse_scroll(x: float, y: float, across: float, up: float) -> bool:
+        target.mouse_scrolled(x, top(y), across, up)
+        return True
+
+    def on_mouse_leave(x: float, y: float) -> bool:
+        target.mouse_left()
+        return True
+
+    def on_key_press(symbol: int, modifiers: int) -> bool:
+        target.key_pressed(_key_name(key, symbol), held(modifiers))
+        return True
+
+    def on_key_release(symbol: int, modifiers: int) -> bool:
+        target.key_released(_key_name(key, symbol), held(modifiers))
+        return True
+
+    def on_text(text: str) -> bool:
+        target.text(text)
+        return True
+
+    def on_activate() -> bool:
+        target.focus_gained()
+        return True
+
+    def on_deactivate() -> bool:
+        target.focus_lost()
+        return True
+
+    return {name: each for name, each in locals().items() if name.startswith("on_")}
+
+
+_NAMES = {
+    "ENTER": "return", "NUM_ENTER": "return", "PAGEUP": "page_up", "PAGEDOWN": "page_down",
+    "BRACKETLEFT": "[", "BRACKETRIGHT": "]", "PERIOD": ".", "EQUAL": "=", "PLUS": "=",
+    "MINUS": "-",
+}  # fmt: skip
+
+
+def _key_name(key: Any, symbol: int) -> str:
+    """The neutral name of a key: "a", "1", "left", "page_down", "[" …"""
+    name: str = key.symbol_string(symbol)
+    if name.startswith("_") and name[1:].isdigit():
+        return name[1:]
+    if name.startswith("NUM_") and name[4:].isdigit():
+        return name[4:]
+    return _NAMES.get(name, name.lower())
