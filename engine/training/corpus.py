@@ -1,0 +1,165 @@
+"""The target's own text on disk, and how it is split into training and held-out rows.
+
+A row is one chat turn: the template's ids with the prompt, then the reply. Templates repeat
+across topics, so a split by row would measure memory. `split` instead withholds whole
+prompt families, whole templates and whole topics; a row touching any of them never trains.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from tokenizers import Tokenizer
+
+from engine.training import prompts
+
+Ids = npt.NDArray[np.uint16]
+
+USER_TURN = "<|im_start|>user\n"
+END_OF_TURN = "<|im_end|>"
+
+HELD_OUT_FAMILIES = frozenset({"dialogue", "math"})
+HELD_OUT_TEMPLATES = frozenset(
+    {
+        "Give a simple definition of {}.",
+        "Name four people, places or things connected to {}.",
+        "Write an introduction for an essay on {}.",
+        "Write a JavaScript function that {}.",
+        "Rewrite this text and fix mistakes: {}",
+    }
+)
+# Every 25th topic and every 10th programming task.
+HELD_OUT_SUBJECTS = frozenset(prompts.TOPICS[12::25]) | frozenset(prompts.CODE_TASKS[5::10])
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Chat turns end to end.
+
+    `temperature` is nan where the sampling of a row is unknown.
+    """
+
+    ids: Ids  # (tokens,)
+    starts: npt.NDArray[np.int64]  # (rows + 1,)
+    prompt_lengths: npt.NDArray[np.int32]  # (rows,)
+    temperature: npt.NDArray[np.float32]  # (rows,)
+    family: npt.NDArray[np.str_]  # (rows,)
+
+    def __len__(self) -> int:
+        return len(self.prompt_lengths)
+
+    def row(self, index: int) -> Ids:
+        """All ids of one row, prompt first."""
+        return self.ids[self.starts[index] : self.starts[index + 1]]
+
+    def prompt(self, index: int) -> Ids:
+        return self.row(index)[: self.prompt_lengths[index]]
+
+    def reply(self, index: int) -> Ids:
+        """What the target wrote in one row (ends with EOS where it stopped by itself)."""
+        return self.row(index)[self.prompt_lengths[index] :]
+
+    def reply_tokens(self, rows: Iterable[int]) -> int:
+        return sum(len(self.reply(row)) for row in rows)
+
+
+def load(path: Path) -> Corpus:
+    """Read a text file as `save` or `engine.training.write` leaves it."""
+    with np.load(path) as arrays:
+        return Corpus(
+            ids=arrays["ids"],
+            starts=np.concatenate(([0], np.cumsum(arrays["lengths"], dtype=np.int64))),
+            prompt_lengths=arrays["prompt_lengths"],
+            temperature=arrays["temperature"],
+            family=arrays["family"],
+        )
+
+
+def save(corpus: Corpus, path: Path) -> None:
+    """Write the corpus so that a reader sees either the old file or the whole new one."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".npz", delete=False) as file:
+        np.savez_compressed(
+            file,
+            ids=corpus.ids,
+            lengths=np.diff(corpus.starts).astype(np.int32),
+            prompt_lengths=corpus.prompt_lengths,
+            temperature=corpus.temperature,
+            family=corpus.family,
+        )
+    os.replace(file.name, path)
+
+
+@dataclass(frozen=True)
+class Split:
+    """Row numbers: what trains, and what was withheld and for which reason.
+
+    The three reasons are exclusive, the strongest first: a dialogue about a withheld topic
+    counts as an unseen family.
+    """
+
+    train: tuple[int, ...]
+    unseen_family: tuple[int, ...]
+    unseen_template: tuple[int, ...]
+    unseen_topic: tuple[int, ...]
+    families: tuple[str, ...] = field(repr=False)  # of every row, read from its prompt
+
+    @property
+    def held_out(self) -> tuple[int, ...]:
+        return tuple(sorted(self.unseen_family + self.unseen_template + self.unseen_topic))
+
+
+def user_text(ids: Sequence[int] | Ids, tokenizer: Tokenizer) -> str:
+    """What the user asked, read back from the ids of a row's prompt."""
+    decoded = tokenizer.decode([int(i) for i in ids], skip_special_tokens=False)
+    _, _, turn = decoded.rpartition(USER_TURN)
+    text, _, _ = turn.rpartition(END_OF_TURN)
+    return text
+
+
+def split(corpus: Corpus, tokenizer: Tokenizer) -> Split:
+    """Withhold rows by family, template and topic; everything else trains."""
+    groups: dict[str, list[int]] = {"train": [], "family": [], "template": [], "topic": []}
+    families = []
+    for row in range(len(corpus)):
+        asked = prompts.identify(user_text(corpus.prompt(row), tokenizer))
+        families.append(asked.family)
+        groups[_reason(asked)].append(row)
+    return Split(
+        train=tuple(groups["train"]),
+        unseen_family=tuple(groups["family"]),
+        unseen_template=tuple(groups["template"]),
+        unseen_topic=tuple(groups["topic"]),
+        families=tuple(families),
+    )
+
+
+def _reason(asked: prompts.Prompt) -> str:
+    if asked.family in HELD_OUT_FAMILIES:
+        return "family"
+    if asked.template in HELD_OUT_TEMPLATES:
+        return "template"
+    if prompts.mentions(asked.text, HELD_OUT_SUBJECTS):
+        return "topic"
+    return "train"
+
+
+def reduced_vocabulary(
+    corpus: Corpus, rows: Iterable[int], low_ids: int, min_count: int, vocab_size: int
+) -> npt.NDArray[np.int32]:
+    """Sorted ids the drafter can propose: the first `low_ids`, and those often written.
+
+    A small vocabulary keeps the drafter's head cheap; the tokens outside it are never
+    guessed and simply cost an acceptance.
+    """
+    counts = np.bincount(
+        np.concatenate([corpus.reply(row) for row in rows]), minlength=vocab_size
+    )
+    kept = counts >= min_count
+    kept[:low_ids] = True
+    return np.flatnonzero(kept).astype(np.int32)

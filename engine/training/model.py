@@ -1,0 +1,170 @@
+"""A Llama decoder over *packed* sequences, for training and for the teacher's laws.
+
+Sequences lie end to end in one (tokens, hidden) matrix, so that every linear layer is one
+large product and no padding is ever computed; only attention looks at one sequence at a
+time. There is no cache: decoding has its own runner. Knows nothing of text, losses or files.
+
+Shapes in comments: T tokens of all sequences, H hidden size, D size of one head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The numbers that fix a Llama decoder."""
+
+    layers: int
+    hidden: int
+    intermediate: int
+    heads: int
+    kv_heads: int
+    rope_theta: float
+    norm_eps: float
+    vocab_size: int
+
+    @property
+    def head_size(self) -> int:
+        return self.hidden // self.heads
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> Shape:
+        """Read a Hugging Face style ``config.json`` (either place of the rope base)."""
+        rope = config.get("rope_parameters") or config
+        return cls(
+            layers=config["num_hidden_layers"],
+            hidden=config["hidden_size"],
+            intermediate=config["intermediate_size"],
+            heads=config["num_attention_heads"],
+            kv_heads=config["num_key_value_heads"],
+            rope_theta=float(rope.get("rope_theta", 10_000.0)),
+            norm_eps=config["rms_norm_eps"],
+            vocab_size=config["vocab_size"],
+        )
+
+
+def rotary(shape: Shape, lengths: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """Cosines and sines of every packed token's angle, each (T, 1, D), half-split layout."""
+    positions = torch.cat([torch.arange(n) for n in lengths]).float()
+    exponents = torch.arange(0, shape.head_size, 2).float() / shape.head_size
+    angles = torch.outer(positions, shape.rope_theta**-exponents)  # (T, D/2)
+    angles = torch.cat((angles, angles), dim=-1)[:, None]
+    return angles.cos(), angles.sin()
+
+
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Turn queries or keys x (T, heads, D) by their positions' angles."""
+    first, second = x.chunk(2, dim=-1)
+    return (x * cos + torch.cat((-second, first), dim=-1) * sin).to(x.dtype)
+
+
+class Norm(nn.Module):
+    """RMS norm in fp32, handed on in the working precision of the layer that follows."""
+
+    def __init__(self, size: int, eps: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(size))
+        self.eps = eps
+
+    def forward(self, x: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+        return F.rms_norm(x, self.weight.shape, self.weight.float(), self.eps).to(dtype)
+
+
+class Attention(nn.Module):
+    """Causal grouped-query attention, each packed sequence by itself."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.shape = shape
+        kv_size = shape.kv_heads * shape.head_size
+        self.q_proj = nn.Linear(shape.hidden, shape.hidden, bias=False)
+        self.k_proj = nn.Linear(shape.hidden, kv_size, bias=False)
+        self.v_proj = nn.Linear(shape.hidden, kv_size, bias=False)
+        self.o_proj = nn.Linear(shape.hidden, shape.hidden, bias=False)
+
+    def forward(
+        self, x: Tensor, angles: tuple[Tensor, Tensor], lengths: Sequence[int]
+    ) -> Tensor:
+        size = self.shape.head_size
+        queries = rotate(self.q_proj(x).unflatten(-1, (-1, size)), *angles)  # (T, heads, D)
+        keys = rotate(self.k_proj(x).unflatten(-1, (-1, size)), *angles)  # (T, kv_heads, D)
+        values = self.v_proj(x).unflatten(-1, (-1, size))
+        mixed = [
+            F.scaled_dot_product_attention(
+                one_q.transpose(0, 1)[None],
+                one_k.transpose(0, 1)[None],
+                one_v.transpose(0, 1)[None],
+                is_causal=True,
+                enable_gqa=True,
+            )[0].transpose(0, 1)
+            for one_q, one_k, one_v in zip(
+                queries.split(list(lengths)),
+                keys.split(list(lengths)),
+                values.split(list(lengths)),
+                strict=True,
+            )
+        ]
+        out: Tensor = self.o_proj(torch.cat(mixed).flatten(1))
+        return out
+
+
+class FeedForward(nn.Module):
+    """The gated feed-forward half of a layer."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.gate_proj = nn.Linear(shape.hidden, shape.intermediate, bias=False)
+        self.up_proj = nn.Linear(shape.hidden, shape.intermediate, bias=False)
+        self.down_proj = nn.Linear(shape.intermediate, shape.hidden, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+        return out
+
+
+class Layer(nn.Module):
+    """One decoder layer; the residual stream stays fp32 whatever the weights are."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.input_layernorm = Norm(shape.hidden, shape.norm_eps)
+        self.self_attn = Attention(shape)
+        self.post_attention_layernorm = Norm(shape.hidden, shape.norm_eps)
+        self.mlp = FeedForward(shape)
+
+    def forward(
+        self, x: Tensor, angles: tuple[Tensor, Tensor], lengths: Sequence[int]
+    ) -> Tensor:
+        dtype = self.mlp.gate_proj.weight.dtype
+        x = x + self.self_attn(self.input_layernorm(x, dtype), angles, lengths)
+        return x + self.mlp(self.post_attention_layernorm(x, dtype))
+
+
+class Decoder(nn.Module):
+    """Layers and the final norm. Embedding and head stay outside: they are shared and frozen.
+
+    Parameter names are Hugging Face's without the leading ``model.``.
+    """
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
+        self.norm = Norm(shape.hidden, shape.norm_eps)
+
+    def forward(self, embedded: Tensor, lengths: Sequence[int]) -> Tensor:
+        """Final normed hidden states (T, H), fp32, of packed inputs (T, H)."""
+        angles = rotary(self.shape, lengths)
+        x = embedded.float()
+        for layer in self.layers:
+            x = layer(x, angles, lengths)
+        out: Tensor = self.norm(x)
+        return out

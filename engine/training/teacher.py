@@ -1,0 +1,203 @@
+"""The target as teacher: its law at every reply position, computed once and kept in shards.
+
+The target's pass costs several times a drafter's whole training step, and its laws never
+change; so they are computed once (weights in bfloat16 where the processor has it) and every
+epoch after the first is cheap. Only the likeliest `TOP` tokens of the reduced vocabulary are
+kept, renormalised: about 400 bytes a position.
+
+    python -m engine.training.teacher --target FOLDER --text TEXT.npz --work FOLDER
+
+`engine.training.distil` computes the shards it needs by itself, from the first on. Where a
+core is free, this command beside it fills the folder from the last shard backwards.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from safetensors.torch import load_file
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from engine.training import corpus as text
+from engine.training.model import Decoder, Shape
+
+TOP = 64
+SHARD_ROWS = 128
+ROWS_PER_PASS = 8
+
+# The drafter's vocabulary: the first ids, and every id written at least this often.
+LOW_IDS = 4096
+MIN_COUNT = 5
+
+
+@dataclass(frozen=True)
+class Target:
+    """The large model whose law is taught: its layers, and the embedding tied to its head."""
+
+    decoder: Decoder
+    embedding: Tensor  # (vocab, H) fp32, frozen
+    shape: Shape
+
+    @classmethod
+    def load(cls, folder: Path, dtype: torch.dtype = torch.float32) -> Target:
+        """Read a Hugging Face style folder (config.json, model.safetensors, tied head)."""
+        shape = Shape.of(json.loads((folder / "config.json").read_text()))
+        tensors = {
+            name.removeprefix("model."): tensor
+            for name, tensor in load_file(folder / "model.safetensors").items()
+        }
+        embedding = tensors.pop("embed_tokens.weight").float()
+        tensors.pop("lm_head.weight", None)
+        decoder = Decoder(shape)
+        decoder.load_state_dict(tensors)
+        return cls(decoder.to(dtype).requires_grad_(False), embedding, shape)
+
+    @torch.no_grad()
+    def hidden(self, rows: Sequence[npt.NDArray[np.uint16]]) -> Tensor:
+        """Final hidden states (T, H) of rows of ids, packed in order."""
+        ids = torch.from_numpy(np.concatenate(rows).astype(np.int64))
+        out: Tensor = self.decoder(self.embedding[ids], [len(row) for row in rows])
+        return out
+
+
+def predicting(corpus: text.Corpus, rows: Sequence[int]) -> Tensor:
+    """Packed positions whose next token belongs to a reply: (reply tokens of the rows,)."""
+    lengths = [len(corpus.row(row)) for row in rows]
+    starts = np.cumsum([0, *lengths[:-1]])
+    return torch.cat(
+        [
+            torch.arange(start + int(corpus.prompt_lengths[row]) - 1, start + length - 1)
+            for start, length, row in zip(starts, lengths, rows, strict=True)
+        ]
+    )
+
+
+@dataclass(frozen=True)
+class Laws:
+    """The target's laws at the reply positions of some rows, cut to the `TOP` likeliest.
+
+    `places` index the reduced vocabulary, not the tokenizer's.
+    """
+
+    rows: npt.NDArray[np.int32]  # (rows,)
+    offsets: npt.NDArray[np.int64]  # (rows + 1,) into the two below
+    places: npt.NDArray[np.uint16]  # (positions, TOP)
+    probs: npt.NDArray[np.float16]  # (positions, TOP), each line sums to 1
+
+
+def compute(
+    target: Target, corpus: text.Corpus, rows: npt.NDArray[np.int32], vocabulary: Tensor
+) -> Laws:
+    """Run the target over some rows; `vocabulary` (reduced,) holds the ids to renormalise on."""
+    dtype = next(target.decoder.layers.parameters()).dtype
+    head = target.embedding[vocabulary].to(dtype)
+    top = min(TOP, len(vocabulary))
+    places, probs = [], []
+    for start in range(0, len(rows), ROWS_PER_PASS):
+        batch = rows[start : start + ROWS_PER_PASS].tolist()
+        hidden = target.hidden([corpus.row(row) for row in batch])
+        logits = (hidden[predicting(corpus, batch)].to(dtype) @ head.T).float()
+        best = logits.topk(top)
+        places.append(best.indices.numpy().astype(np.uint16))
+        probs.append(best.values.softmax(-1).numpy().astype(np.float16))
+    counts = [len(corpus.reply(int(row))) for row in rows]
+    return Laws(rows, np.cumsum([0, *counts]), np.concatenate(places), np.concatenate(probs))
+
+
+def save(laws: Laws, path: Path) -> None:
+    partial = path.with_suffix(f".{os.getpid()}.tmp")
+    with partial.open("wb") as file:
+        np.savez(
+            file, rows=laws.rows, offsets=laws.offsets, places=laws.places, probs=laws.probs
+        )
+    os.replace(partial, path)
+
+
+def load(path: Path) -> Laws:
+    with np.load(path) as arrays:
+        return Laws(*(arrays[name] for name in ("rows", "offsets", "places", "probs")))
+
+
+def working_dtype() -> torch.dtype:
+    """bfloat16 where the processor multiplies it natively, else fp32."""
+    native = torch.backends.mkldnn.is_available() and torch.cpu._is_avx512_bf16_supported()
+    return torch.bfloat16 if native else torch.float32
+
+
+@dataclass
+class Plan:
+    """What is to be learned from, in which order, and where the laws lie or will lie."""
+
+    target_folder: Path
+    work: Path
+    corpus: text.Corpus
+    order: npt.NDArray[np.int32]  # shuffled training rows
+    vocabulary: npt.NDArray[np.int32]
+    _target: Target | None = None
+
+    @classmethod
+    def make(cls, target_folder: Path, text_file: Path, work: Path, seed: int) -> Plan:
+        corpus = text.load(text_file)
+        tokenizer = Tokenizer.from_file(str(target_folder / "tokenizer.json"))
+        train = text.split(corpus, tokenizer).train
+        config = json.loads((target_folder / "config.json").read_text())
+        vocabulary = text.reduced_vocabulary(
+            corpus, train, LOW_IDS, MIN_COUNT, config["vocab_size"]
+        )
+        order = np.random.default_rng(seed).permutation(np.asarray(train, dtype=np.int32))
+        return cls(target_folder, work, corpus, order, vocabulary)
+
+    @property
+    def shard_count(self) -> int:
+        return -(-len(self.order) // SHARD_ROWS)
+
+    def path(self, shard: int) -> Path:
+        return self.work / f"laws-{shard:04d}.npz"
+
+    def laws(self, shard: int) -> Laws:
+        """One shard's laws, from its file or, the first time, from the target."""
+        path = self.path(shard)
+        if path.exists():
+            return load(path)
+        if self._target is None:
+            self._target = Target.load(self.target_folder, working_dtype())
+        rows = self.order[shard * SHARD_ROWS : (shard + 1) * SHARD_ROWS]
+        laws = compute(self._target, self.corpus, rows, torch.from_numpy(self.vocabulary).long())
+        save(laws, path)
+        return laws
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--target", type=Path, required=True, help="folder of the target")
+    parser.add_argument("--text", type=Path, required=True, help="the target's own text, .npz")
+    parser.add_argument("--work", type=Path, required=True, help="folder for the shards")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    options.work.mkdir(parents=True, exist_ok=True)
+    plan = Plan.make(options.target, options.text, options.work, options.seed)
+    for shard in reversed(range(plan.shard_count)):
+        if not plan.path(shard).exists():
+            began = time.perf_counter()
+            laws = plan.laws(shard)
+            rate = sum(len(plan.corpus.row(row)) for row in laws.rows)
+            rate /= time.perf_counter() - began
+            print(f"shard {shard} of {plan.shard_count}: {rate:.0f} tokens/s", flush=True)
+
+
+if __name__ == "__main__":
+    main()
