@@ -100,8 +100,8 @@ def letters(text, x, y, z, size, color, on_top=False):
 
 
 LINES = (
-    "The sky is blue because sunlight is".split(),
-    "scattered by the air in all".split(),
+    ["The", "sky", "is", "blue", "because", "sunlight", "is"],
+    ["scattered", "by", "the", "air", "in", "all"],
 )
 
 

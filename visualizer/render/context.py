@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes.util
 import sys
+from typing import Any
 
 import moderngl
 
@@ -68,7 +69,7 @@ def _of_window() -> moderngl.Context:
 
 
 def _headless() -> moderngl.Context:
-    options = {} if sys.platform in ("win32", "darwin") else {"backend": "egl"}
+    options: dict[str, Any] = {} if sys.platform in ("win32", "darwin") else {"backend": "egl"}
     try:
         return moderngl.create_context(standalone=True, require=REQUIRED, **options)
     except Exception as error:

@@ -46,7 +46,9 @@ def rounded_box(steps: int) -> Mesh:
         face["corner"][..., one], face["normal"][..., one] = sign[:, None], slope[:, None]
         face["corner"][..., two], face["normal"][..., two] = sign, slope
         face["normal"] /= np.linalg.norm(face["normal"], axis=-1, keepdims=True)
-        order = (low, right, both, low, both, up) if outward > 0 else (low, both, right, low, up, both)
+        order = (
+            (low, right, both, low, both, up) if outward > 0 else (low, both, right, low, up, both)
+        )
         quads = np.stack([corner.ravel() for corner in order], axis=1)
         indices.append(quads.ravel().astype(np.uint32) + np.uint32(side * count * count))
     return Mesh(vertices.ravel(), np.concatenate(indices))

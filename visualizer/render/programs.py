@@ -40,7 +40,9 @@ def load(
     version, _, body = text.partition("\n")
     if version.strip() != VERSION:
         raise ShaderError(f"{name}.glsl must begin with '{VERSION}', not '{version.strip()}'")
-    lines = [f"#define {key} {'' if value is None else value}" for key, value in (defines or {}).items()]
+    lines = [
+        f"#define {key} {'' if value is None else value}" for key, value in (defines or {}).items()
+    ]
     stages = {
         stage: "\n".join([VERSION, f"#define {stage}", *lines, body])
         for stage in ("VERTEX", "FRAGMENT")
@@ -51,8 +53,9 @@ def load(
         )
     except Exception as error:
         raise ShaderError(f"{name}.glsl with {dict(defines or {})}: {error}") from error
-    if "Scene" in program:
-        program["Scene"].binding = 0
+    scene = program["Scene"] if "Scene" in program else None
+    if isinstance(scene, moderngl.UniformBlock):
+        scene.binding = 0
     return program
 
 
@@ -87,4 +90,4 @@ def uniforms(programs: Iterable[moderngl.Program], name: str, value: object) -> 
     """Set a uniform wherever it exists."""
     for program in programs:
         if name in program:
-            program[name].value = value
+            program[name] = value

@@ -61,8 +61,9 @@ class Renderer:
     def resize(self, size: tuple[int, int]) -> None:
         """Draw at `size` from now on; a size of zero (minimised) changes nothing."""
         if size != self.size and min(size) > 0:
-            self._targets.release()
-            self._targets = Targets(self.context, size, self._effort)
+            former, self._targets = self._targets, Targets(self.context, size, self._effort)
+            self._targets.picture.use()  # a framebuffer must not be released while bound
+            former.release()
 
     def draw(self, frame: Frame) -> None:
         """Draw `frame` into `picture`."""
@@ -85,8 +86,7 @@ class Renderer:
     def present(self, window: moderngl.Framebuffer, size: tuple[int, int] | None = None) -> None:
         """Copy the picture onto `window`, filling `size` pixels of it (default: all)."""
         window.use()
-        window.viewport = (0, 0, *(size or window.size))
-        window.scissor = None
+        window.viewport = window.scissor = (0, 0, *(size or window.size))
         self._state(moderngl.NOTHING)
         self._targets.picture_texture.use(SOURCE)
         self._copy.draw()
@@ -107,6 +107,7 @@ class Renderer:
             primitive.release()
         for program in self._programs:
             program.release()
+        self.context.detect_framebuffer(0).use()
         self._targets.release()
         for each in (self._shadow, self._shadow_texture, self._atlas, self._uniforms):
             each.release()
@@ -291,8 +292,8 @@ class Renderer:
         for level, (texture, target) in enumerate(self._targets.spills):
             target.use()
             source.use(SOURCE)
-            halve["texel"].value = (1 / source.width, 1 / source.height)
-            halve["threshold"].value = BLOOM_THRESHOLD if level == 0 else 0.0
+            halve["texel"] = (1 / source.width, 1 / source.height)
+            halve["threshold"] = BLOOM_THRESHOLD if level == 0 else 0.0
             self._halve.draw()
             source = texture
         self._state(moderngl.BLEND)
@@ -303,18 +304,20 @@ class Renderer:
         ):
             larger[1].use()
             smaller[0].use(SOURCE)
-            widen["texel"].value = (1.4 / smaller[0].width, 1.4 / smaller[0].height)
+            widen["texel"] = (1.4 / smaller[0].width, 1.4 / smaller[0].height)
             self._widen.draw()
 
     def _finish(self, frame: Frame) -> None:
         """Tone curve and sRGB, into the picture."""
         self._state(moderngl.NOTHING)
-        self._targets.picture.use()
+        picture = self._targets.picture
+        picture.use()
+        picture.viewport = picture.scissor = (0, 0, *self.size)  # the panels set their own
         self._targets.light_texture.use(SOURCE)
         self._targets.spills[0][0].use(SPILL)
         tone = self._tone.programs["color"]
-        tone["bloom"].value = frame.lighting.bloom
-        tone["vignette"].value = frame.lighting.vignette
+        tone["bloom"] = frame.lighting.bloom
+        tone["vignette"] = frame.lighting.vignette
         self._tone.draw()
 
     # State
@@ -326,7 +329,7 @@ class Renderer:
         context.cull_face = "back"
         context.front_face = "ccw"
         context.depth_func = "<="
-        context.blend_equation = moderngl.FUNC_ADD
+        context.blend_equation = (moderngl.FUNC_ADD, moderngl.FUNC_ADD)
         context.wireframe = False
         context.fbo.depth_mask = True
 

@@ -23,7 +23,9 @@ class Targets:
         self.size = size
         self._owned: list[Any] = []
         self.light_texture = self._texture(context, size, "f2")
-        self.light = self._keep(context.framebuffer([self.light_texture], self._depth(context, size)))
+        self.light = self._keep(
+            context.framebuffer([self.light_texture], self._depth(context, size))
+        )
         samples = min(effort.samples, context.max_samples)
         self.scene = self.light if samples < 2 else self._multisampled(context, size, samples)
         self.mirror_texture: moderngl.Texture | None = None
