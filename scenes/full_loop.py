@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from visualizer.stage.easing import ease, ease_in, ease_out, settle, swell
 from visualizer.stage.frame import BEAM, BLOCK, PATTERNS, SHATTER, SPHERE, Frame
 from visualizer.stage.layout import DEPTH, HEIGHT, LINE, PITCH, Place, page_of
 from visualizer.stage.schedule import factor_of, schedule
-from visualizer.stage.theme import RGB, Theme, theme
+from visualizer.stage.theme import RGB, Role, Theme, theme
 from visualizer.stage.timeline import RoundSpans, Timeline
 from visualizer.stage.view import Preset, View
 
@@ -31,10 +32,13 @@ MARGIN = 0.25  # between the guesses and the box around them
 DROP_HEIGHT = 1.25
 LANDING = (2.6, -1.6)  # up and back: the target's own token comes from its side
 TARGET_RADIUS = 1.15
-TARGET_BACK = (3.9, -6.4)  # up and back from the present line
+TARGET_BACK = (3.3, -6.0)  # up and back from the present line
 DRAFTER_RADIUS = 0.24
-DRAFTER_HEIGHT = 2.0
-NEAREST = 17.0  # the camera comes no closer to the present round
+DRAFTER_HEIGHT = 1.9
+REST_AFTER = 0.9  # beyond the last guess: over the next free slot
+HOP = 0.24  # seconds from slot to slot
+SHORTEST = 12.8  # the camera frames at least this much of a line
+TWO_WORDS = 4.2  # and what comes before a round for at least this length
 SHARDS_SEEN = 0.9  # seconds
 PULSE_RISE, PULSE_FALL = 0.25, 0.30
 LABELLED_ROUNDS = 2
@@ -111,6 +115,14 @@ class _Parts:
         return {name: np.concatenate(rows) for name, rows in self._rows.items()}
 
 
+class _Lens(NamedTuple):
+    """The part of a view that framing depends on."""
+
+    preset: Preset
+    aspect: float
+    free: Free
+
+
 @dataclass(frozen=True, slots=True)
 class _Stand:
     """Where the camera and the target are for one round: both move only between rounds."""
@@ -128,23 +140,24 @@ class _Stand:
 
 
 @lru_cache(maxsize=256)
-def _stand(
-    line: int, right: float, middle: float, preset: Preset, aspect: float, free: Free
-) -> _Stand:
-    """Frame a whole line (or a round that is longer) with both models in the picture.
+def _stand(line: int, left: float, right: float, view: _Lens) -> _Stand:
+    """Frame what lies from `left` to `right` on a line, with both models in the picture.
 
-    `right` is where the round ends and `middle` its centre, along X.
+    Short stretches get the same frame as long ones, so that the camera seldom has to move.
     """
-    z, right = line * PITCH, max(LINE, right)
-    target = (0.62 * right, TARGET_BACK[0], z + TARGET_BACK[1])
+    z = line * PITCH
+    middle = max((left + right) / 2 - 0.6, SHORTEST / 2 - 0.6)
+    left, right = min(left, middle - SHORTEST / 2), max(right, middle + SHORTEST / 2)
+    target = (middle + 0.16 * (right - left), TARGET_BACK[0], z + TARGET_BACK[1])
     reach = 1.2 * TARGET_RADIUS
     points = [
-        *((x, y, z + dz) for x in (-0.4, right + 0.4) for y in (0.0, 1.4) for dz in (-0.8, 1.2)),
-        *((x, DRAFTER_HEIGHT + 0.5, z) for x in (0.0, right)),
+        *((x, y, z + dz) for x in (left, right) for y in (0.0, 1.4) for dz in (-0.8, 1.2)),
+        *((x, DRAFTER_HEIGHT + 0.5, z) for x in (left, right)),
         *(tuple(np.add(target, axis)) for axis in np.vstack([np.eye(3), -np.eye(3)]) * reach),
     ]
-    subject = np.array((0.7 * right / 2 + 0.3 * middle, HEIGHT / 2, z))
-    pose = frame_points(np.array(points), subject, DIRECTIONS[preset], aspect, free, NEAREST)
+    subject = np.array((middle, HEIGHT / 2, z))
+    direction = DIRECTIONS[view.preset]
+    pose = frame_points(np.array(points), subject, direction, view.aspect, view.free)
     return _Stand(pose, float(line), target)
 
 
@@ -172,11 +185,12 @@ class _Moment:
 
     @staticmethod
     def _stand_of(timeline: Timeline, index: int, view: View) -> _Stand:
-        rest = (view.preset, view.width / max(view.height, 1), view.free)
+        lens = _Lens(view.preset, view.width / max(view.height, 1), view.free)
         if index < 0:
-            return _stand(timeline.page.prompt.line, 0.0, 0.0, *rest)
+            return _stand(timeline.page.prompt.line, 0.0, 0.0, lens)
         slots = timeline.page.places[index]
-        return _stand(slots.line, slots.right, (slots.left + slots.right) / 2, *rest)
+        words_before = max(slots.left - TWO_WORDS, 0.0)
+        return _stand(slots.line, words_before, slots.right + REST_AFTER, lens)
 
     @property
     def place(self) -> Place:
@@ -215,7 +229,8 @@ def _text_so_far(parts: _Parts, m: _Moment) -> None:
     rows = blocks.receded(whole.blocks, dim, m.colors)
     ink = whole.ink.copy()
     ink[:, 3] *= dim
-    parts.add("glyphs", whole.engraving.at(rows["center"].astype(float), ink, m.faces))
+    centers = rows["center"].astype(float)
+    parts.add("glyphs", whole.engraving.at(centers, ink, m.faces, whole.emblems))
     parts.add("solids", rows[dim > 0.0])
 
 
@@ -288,7 +303,8 @@ def _closing(parts: _Parts, m: _Moment) -> None:
     centers += np.array((0.0, LANDING[0], LANDING[1])) * away
     centers[:, 1] = np.maximum(centers[:, 1], HEIGHT / 2)
     role = m.colors.linear(m.place.role)
-    tone = _mix(role, m.colors.linear("committed"), np.array([ease(spans.settle.progress(m.t))]))
+    settled = np.array([ease(spans.settle.progress(m.t))])
+    tone = _mix(role, m.colors.linear("committed"), settled)
     alpha = min(2.5 * landed, 1.0)
     rows = blocks.bodies(
         centers,
@@ -298,9 +314,10 @@ def _closing(parts: _Parts, m: _Moment) -> None:
         [pick.encode(m.now, pick.EMITTED)],
     )
     parts.add("solids" if alpha >= 1.0 else "glass", rows)
-    ink = np.array([(*m.colors.linear("engraved"), alpha)])
-    engraving = blocks.emitted_engraving(m.place, m.view.theme)
-    parts.add("glyphs", engraving.at(centers, ink, m.faces))
+    white = m.colors.linear("engraved")
+    shape = _mix(white, blocks.emblem_color(m.colors, m.place.role), settled)
+    engraving = blocks.emitted_engraving(m.place)
+    parts.add("glyphs", engraving.at(centers, np.array([(*white, alpha)]), m.faces, shape))
 
 
 def _box(parts: _Parts, m: _Moment) -> None:
@@ -395,22 +412,21 @@ def _drafter(parts: _Parts, m: _Moment) -> None:
 
 def _drafter_at(m: _Moment, came: float) -> tuple[float, float]:
     """Where the drafter is, x and z: on its way to the round, or over the slots."""
-    stops = [slot.center for slot in m.place.guesses]
-    if not stops:
-        stops = [m.place.emitted.center if m.place.emitted else m.place.left]
+    slots = m.place.guesses
+    stops = [slot.center for slot in slots]
+    stops.append(slots[-1].right + REST_AFTER if slots else m.place.left + REST_AFTER)
     if came < 1.0 and m.now > 0 and not m.view.reduce_motion:
         last = m.timeline.page.places[m.now - 1]
-        gone = last.guesses[-1] if last.guesses else last.emitted
-        if gone:
-            way = ease(came)
-            x = gone.center + (stops[0] - gone.center) * way
-            return x, last.z + (m.place.z - last.z) * way
+        gone = (last.guesses[-1].right if last.guesses else last.left) + REST_AFTER
+        way = ease(came)
+        return gone + (stops[0] - gone) * way, last.z + (m.place.z - last.z) * way
     drops = [drop.start for drop in m.spans.drops]
     done = sum(m.t >= start for start in drops)
-    if done == 0 or done >= len(stops):
-        return stops[min(done, len(stops) - 1)], m.place.z
-    since, room = m.t - drops[done - 1], drops[done] - drops[done - 1]
-    way = 1.0 if m.view.reduce_motion else ease(min(since / max(min(0.22, room), 1e-6), 1.0))
+    if done == 0:
+        return stops[0], m.place.z
+    room = min(drops[done] - drops[done - 1], HOP) if done < len(drops) else HOP
+    way = min((m.t - drops[done - 1]) / max(room, 1e-6), 1.0)
+    way = 1.0 if m.view.reduce_motion else ease(way)
     return stops[done - 1] + (stops[done] - stops[done - 1]) * way, m.place.z
 
 
@@ -422,29 +438,28 @@ def _zones(parts: _Parts, m: _Moment) -> None:
     if fading >= 1.0:
         return
     prompt = m.timeline.page.prompt
-    zones: list[tuple[str, str, float, float, float]] = []  # words, role, from, to, z
+    zones: list[tuple[str, Role, float, float, int]] = []  # words, role, from, to, line
+    prompt = m.timeline.page.prompt
     if prompt.lines and prompt.lines[-1]:
-        line = prompt.lines[-1]
-        zones.append(
-            ("prompt", "prompt", line[0].left, line[-1].right, PITCH * (len(prompt.lines) - 1))
-        )
+        row = prompt.lines[-1]
+        zones.append(("prompt", "prompt", row[0].left, row[-1].right, len(prompt.lines) - 1))
     if m.now > 0:
-        first = m.timeline.page.places[0]
-        ended = m.timeline.page.places[m.now - 1]
-        if first.line == ended.line:
-            zones.append(("committed", "committed", first.left, ended.cursor, first.z))
+        first, last = m.timeline.page.places[0], m.timeline.page.places[m.now - 1]
+        start = first.left if first.line == last.line else 0.0
+        zones.append(("committed", "committed", start, last.cursor, last.line))
     if m.now >= 0 and m.place.guesses and m.spans.drops[0].start <= m.t < m.spans.crack.start:
         slots = m.place.guesses
-        zones.append(("guesses", "guess", slots[0].left, slots[-1].right, m.place.z))
-    for words, role, left, right, z in zones:
-        if text.measure(words) * GROUND_EM > right - left:
+        zones.append(("guesses", "guess", slots[0].left, slots[-1].right, m.place.line))
+    present = m.place.line if m.now >= 0 else prompt.line
+    right_axis, up_axis = np.array((GROUND_EM, 0.0, 0.0)), np.array((0.0, 0.0, -GROUND_EM))
+    for words, role, left, right, line in zones:
+        where = np.array((left, 0.012, line * PITCH + DEPTH / 2 + 0.22 + 0.75 * GROUND_EM))
+        if line < present:
+            where = np.array((right + 0.4, 0.012, line * PITCH + 0.3 * GROUND_EM))
+        elif text.measure(words) * GROUND_EM > right - left:
             continue
-        tone = (*m.colors.linear(role), 0.95 * (1.0 - fading))
-        origin = np.array((left, 0.012, z + DEPTH / 2 + 0.2 + GROUND_EM * 0.75))
-        right_axis, up_axis = np.array((GROUND_EM, 0, 0)), np.array((0, 0, -GROUND_EM))
-        parts.add(
-            "glyphs", text.rows(text.quads(words), origin, right_axis, up_axis, np.array(tone))
-        )
+        tone = np.array((*m.colors.linear(role), 0.95 * (1.0 - fading)))
+        parts.add("glyphs", text.rows(text.quads(words), where, right_axis, up_axis, tone))
 
 
 def _pulse(spans: RoundSpans, t: float) -> float:

@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from visualizer.stage import pick, text
 from visualizer.stage.frame import BLOCK, GLYPH
 from visualizer.stage.layout import DEPTH, HEIGHT, PITCH, PROMPT_HEIGHT, Place, PromptPlace, Slot
-from visualizer.stage.theme import EMBLEMS, Theme, theme
+from visualizer.stage.theme import EMBLEMS, RGB, Role, Theme, theme
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.void]
 
+_UNTOLD = np.zeros(4)  # colour of engraving before `Engraving.at` gives it one
 _PROUD = 0.006  # engraving lies this far before its face, so that the two never fight
-_EMBLEM_EM = 0.24
-_EMBLEM_INSET = 0.11
+_EMBLEM_EM = 0.44
 GLASS = 0.20  # opacity of a guess's body
 EDGE = 0.7  # opacity of the edge that keeps a token's provenance
 
@@ -33,26 +33,36 @@ class Engraving:
     """Glyphs relative to the centres of the blocks they belong to.
 
     `owner` (m,) is the block of each glyph, `front` (m,) whether it lies on the front face
-    (else on the top).
+    (else on the top), `emblem` (m,) whether it is a shape and no writing.
     """
 
     glyphs: Rows
     owner: NDArray[np.intp]
     front: NDArray[np.bool_]
+    emblem: NDArray[np.bool_]
 
-    def at(self, centers: Floats, colors: Floats, faces: tuple[float, float]) -> Rows:
-        """Place on blocks at `centers` (n, 3), coloured `colors` (n, 4).
+    def at(
+        self,
+        centers: Floats,
+        ink: Floats,
+        faces: tuple[float, float],
+        emblems: Floats | None = None,
+    ) -> Rows:
+        """Place on blocks at `centers` (n, 3), written in `ink` (n, 4).
 
-        `faces` are the opacities of writing on the front and on the top.
+        `faces` are the opacities of writing on the front and on the top; `emblems` (n, 3)
+        the colours of the shapes.
         """
-        alpha = colors[self.owner, 3] * np.where(self.front, *faces)
+        alpha = ink[self.owner, 3] * np.where(self.front, *faces)
         seen = alpha > 0.004
         owner = self.owner[seen]
         out: Rows = self.glyphs[seen]
         out["origin"] += centers[owner]
-        shade = out["color"]
-        shade[:, :3] = np.where(shade[:, :1] < 0, colors[owner, :3], shade[:, :3])
-        shade[:, 3] = alpha[seen]
+        out["color"][:, :3] = ink[owner, :3]
+        if emblems is not None:
+            shape = self.emblem[seen]
+            out["color"][shape, :3] = emblems[owner[shape]]
+        out["color"][:, 3] = alpha[seen]
         return out
 
 
@@ -63,69 +73,53 @@ class Matter:
     blocks: Rows
     engraving: Engraving
     ink: Floats  # (n, 4) colours of the writing
+    emblems: Floats  # (n, 3) colours of the shapes
 
 
 def merged(parts: Sequence[Matter]) -> Matter:
     """Several matters as one."""
-    counts = [len(part.blocks) for part in parts]
-    shifts = np.cumsum([0, *counts])
+    engravings = [part.engraving for part in parts]
+    shifts = np.cumsum([0, *(len(part.blocks) for part in parts)])
     return Matter(
         np.concatenate([part.blocks for part in parts]),
         Engraving(
-            np.concatenate([part.engraving.glyphs for part in parts]),
-            np.concatenate(
-                [part.engraving.owner + shift for part, shift in zip(parts, shifts, strict=False)]
-            ),
-            np.concatenate([part.engraving.front for part in parts]),
+            np.concatenate([each.glyphs for each in engravings]),
+            np.concatenate([e.owner + shift for e, shift in zip(engravings, shifts, strict=False)]),
+            np.concatenate([each.front for each in engravings]),
+            np.concatenate([each.emblem for each in engravings]),
         ),
         np.concatenate([part.ink for part in parts]),
+        np.concatenate([part.emblems for part in parts]),
     )
 
 
-_AS_TOLD = (-1.0, -1.0, -1.0)
-"""Colour of engraved letters until `Engraving.at` is told one; emblems bring their own."""
-
-
 def engrave(
-    slots: Sequence[Slot],
-    height: float,
-    emblems: Sequence[tuple[str, tuple[float, float, float]] | None] | None = None,
+    slots: Sequence[Slot], height: float, emblems: Sequence[str] | None = None
 ) -> Engraving:
-    """Engrave labels, and an emblem (glyph, linear colour) where there is one, on both faces."""
-    parts, owners, fronts = [], [], []
+    """Engrave labels, and an emblem where there is one (a glyph, or ""), on front and top."""
+    parts: list[Rows] = []
+    owners: list[int] = []
+    shapes: list[bool] = []
     cap = text.metrics().cap_height
     for index, slot in enumerate(slots):
-        marks = [(slot.label.text, slot.label.em, -slot.label.width / 2, 0.0, _AS_TOLD)]
-        emblem = emblems[index] if emblems else None
-        if emblem:
-            glyph, color = emblem
-            left = slot.width / 2 - _EMBLEM_INSET - text.measure(glyph) * _EMBLEM_EM
-            up = 0.5 - _EMBLEM_INSET - cap * _EMBLEM_EM / 2
-            marks.append((glyph, _EMBLEM_EM, left, up, color))
-        for words, em, left, raised, color in marks:
+        start = -(slot.label.width + slot.emblem) / 2
+        marks = [(slot.label.text, slot.label.em, start)]
+        if emblems and emblems[index]:
+            end = start + slot.label.width + slot.emblem
+            wide = text.measure(emblems[index]) * _EMBLEM_EM
+            marks.append((emblems[index], _EMBLEM_EM, end - wide))
+        for shape, (words, em, left) in enumerate(marks):
             quads = text.quads(words)
             base = -cap * em / 2
-            for front in (True, False):
-                face = height if front else DEPTH
-                across = base + raised * face
-                if front:
-                    origin, up_axis = (left, across, DEPTH / 2 + _PROUD), (0.0, em, 0.0)
-                else:
-                    origin, up_axis = (left, height / 2 + _PROUD, -across), (0.0, 0.0, -em)
-                parts.append(
-                    text.rows(
-                        quads,
-                        np.array(origin),
-                        np.array((em, 0.0, 0.0)),
-                        np.array(up_axis),
-                        np.array((*color, 1.0)),
-                    )
-                )
-                owners.append(np.full(len(quads), index))
-                fronts.append(np.full(len(quads), front))
-    if not parts:
-        return Engraving(np.zeros(0, GLYPH), np.zeros(0, np.intp), np.zeros(0, bool))
-    return Engraving(np.concatenate(parts), np.concatenate(owners), np.concatenate(fronts))
+            front = np.array((left, base, DEPTH / 2 + _PROUD)), np.array((0.0, em, 0.0))
+            top = np.array((left, height / 2 + _PROUD, -base)), np.array((0.0, 0.0, -em))
+            for origin, up in (front, top):
+                parts.append(text.rows(quads, origin, np.array((em, 0.0, 0.0)), up, _UNTOLD))
+            owners += [index] * 2 * len(quads)
+            shapes += [bool(shape)] * 2 * len(quads)
+    glyphs = np.concatenate(parts) if parts else np.zeros(0, GLYPH)
+    on_front = glyphs["up"][:, 1] > 0
+    return Engraving(glyphs, np.array(owners, int), on_front, np.array(shapes, bool))
 
 
 def centers_of(slots: Sequence[Slot], z: float, height: float = HEIGHT) -> Floats:
@@ -159,11 +153,16 @@ def guess_engraving(place: Place) -> Engraving:
 
 
 @lru_cache(maxsize=256)
-def emitted_engraving(place: Place, theme_name: str) -> Engraving:
+def emitted_engraving(place: Place) -> Engraving:
     """The label and emblem of the token that ends a round (which must have one)."""
-    colors = theme(theme_name)
     assert place.emitted is not None
-    return engrave([place.emitted], HEIGHT, [(EMBLEMS[place.role], colors.linear(place.role))])
+    return engrave([place.emitted], HEIGHT, [EMBLEMS[place.role]])
+
+
+def emblem_color(colors: Theme, role: Role) -> RGB:
+    """The colour of a shape on a committed block: its role's, lifted off the body."""
+    red, green, blue = (0.25 + 0.75 * part for part in colors.linear(role))
+    return red, green, blue
 
 
 @lru_cache(maxsize=1024)
@@ -174,14 +173,14 @@ def committed(place: Place, theme_name: str) -> Matter:
     """
     colors = theme(theme_name)
     slots = list(place.guesses[: place.accepted])
-    roles = ["guess"] * len(slots)
+    roles: list[Role] = ["guess"] * len(slots)
     picks = [pick.encode(place.index, slot) for slot in range(len(slots))]
     if place.emitted:
         slots.append(place.emitted)
         roles.append(place.role)
         picks.append(pick.encode(place.index, pick.EMITTED))
     edges = np.array([(*colors.linear(role), EDGE) for role in roles]).reshape(-1, 4)
-    emblems = [(EMBLEMS[r], colors.linear(r)) if r in EMBLEMS else None for r in roles]
+    emblems = [EMBLEMS.get(role, "") for role in roles]
     blocks = bodies(
         centers_of(slots, place.z),
         halves_of(slots),
@@ -190,7 +189,8 @@ def committed(place: Place, theme_name: str) -> Matter:
         picks,
     )
     ink = np.tile((*colors.linear("engraved"), 1.0), (len(slots), 1))
-    return Matter(blocks, engrave(slots, HEIGHT, emblems), ink)
+    shades = np.array([emblem_color(colors, role) for role in roles]).reshape(-1, 3)
+    return Matter(blocks, engrave(slots, HEIGHT, emblems), ink, shades)
 
 
 @lru_cache(maxsize=64)
@@ -213,7 +213,7 @@ def prompt(place: PromptPlace, theme_name: str) -> tuple[Matter, ...]:
             [0] * len(slots),
         )
         ink = np.tile((*colors.linear("engraved"), 0.85), (len(slots), 1))
-        lines.append(Matter(blocks, engrave(slots, PROMPT_HEIGHT), ink))
+        lines.append(Matter(blocks, engrave(slots, PROMPT_HEIGHT), ink, ink[:, :3]))
     return tuple(lines)
 
 

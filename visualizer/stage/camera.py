@@ -37,7 +37,7 @@ class Direction:
 
 
 DIRECTIONS: dict[Preset, Direction] = {
-    "default": Direction(yaw=0.10, pitch=0.50, fov=0.55, anchor=(0.10, -0.34)),
+    "default": Direction(yaw=0.10, pitch=0.55, fov=0.55, anchor=(0.0, -0.34)),
     "side": Direction(yaw=-0.62, pitch=0.20, fov=0.55, anchor=(0.0, -0.36)),
     "top": Direction(yaw=0.0, pitch=1.36, fov=0.55, anchor=(0.0, -0.25)),
 }
@@ -73,12 +73,10 @@ def frame_points(
     direction: Direction,
     aspect: float,
     free: Free,
-    nearest: float,
 ) -> Pose:
     """Return the closest pose that keeps `points` (n, 3) inside `free` (see `Camera.free`).
 
-    `subject` (3,) is brought as near to the direction's anchor as the points allow, and the
-    camera comes no closer to it than `nearest`.
+    `subject` (3,) is brought as near to the direction's anchor as the points allow.
 
     A point at x across and z towards the eye is inside when ``|x - cx| <= slope (eye - z)``,
     which is linear in the centre cx and in the eye's depth: the tightest pair of points
@@ -90,7 +88,7 @@ def frame_points(
     depths = points @ back
     depth = float(subject @ back)
     limits = []
-    eye = depth + nearest
+    eye = depth
     for axis, slope in zip((right, up), slopes, strict=True):
         across = points @ axis
         low, high = float((across + slope * depths).max()), float((across - slope * depths).min())

@@ -18,26 +18,32 @@ from visualizer.stage.text import Label, fit, visible
 EM = 0.62  # size of block labels, world units
 HEIGHT = 1.0
 DEPTH = 0.84
+EMBLEM = 0.36  # room for the shape beside a label
 PAD = 0.19  # from a label to the side of its block
 WIDEST = 4.4
 NARROWEST = 0.66
 WORD_GAP = 0.26  # before a token that starts with a space
 JOIN_GAP = 0.07  # before one that continues a word
 LINE = 18.0  # a round that would reach past this starts a new line
-PITCH = 2.1  # from line to line
+PITCH = 2.35  # from line to line
 
 PROMPT_EM = 0.44
-PROMPT_HEIGHT = 0.5
+PROMPT_HEIGHT = 0.6
 PROMPT_LINES = 2  # at most; what does not fit folds into one block
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Room for one token: its label and its extent along X."""
+    """Room for one token: its label and its extent along X.
+
+    `emblem` is room kept to the right of the label for the shape that tells where the token
+    came from.
+    """
 
     label: Label
     left: float
     width: float
+    emblem: float = 0.0
 
     @property
     def center(self) -> float:
@@ -111,28 +117,27 @@ def _cell(text: str, em: float) -> tuple[Label, float, float]:
     return label, max(label.width + 2 * PAD, NARROWEST), gap
 
 
+def _slot(text: str, cursor: float, em: float = EM, emblem: float = 0.0) -> Slot:
+    """A slot after a gap from `cursor`, or without one at a line's start."""
+    label, width, gap = _cell(text, em)
+    return Slot(label, cursor + gap if cursor > 0.0 else 0.0, width + emblem, emblem)
+
+
 def _slots(texts: Iterable[str], cursor: float, em: float = EM) -> tuple[Slot, ...]:
-    """Slots side by side, the first one after a gap from `cursor` unless that is a line start."""
-    slots = []
+    """Slots side by side from `cursor` on."""
+    slots: list[Slot] = []
     for text in texts:
-        label, width, gap = _cell(text, em)
-        left = cursor + gap if cursor > 0.0 else 0.0
-        slots.append(Slot(label, left, width))
-        cursor = left + width
+        slots.append(_slot(text, slots[-1].right if slots else cursor, em))
     return tuple(slots)
 
 
 def _place(each: Round, line: int, cursor: float) -> Place:
-    texts = [guess.token.text for guess in each.guesses]
-    closing = [each.emitted.token.text] if each.emitted else []
-    reach = _slots(texts + closing, cursor)
-    if cursor > 0.0 and reach and reach[-1].right > LINE:
+    guesses = _slots([guess.token.text for guess in each.guesses], cursor)
+    end = guesses[each.accepted - 1].right if each.accepted else cursor
+    emitted = _slot(each.emitted.token.text, end, emblem=EMBLEM) if each.emitted else None
+    slots = (*guesses, emitted) if emitted else guesses
+    if cursor > 0.0 and max((slot.right for slot in slots), default=0.0) > LINE:
         return _place(each, line + 1, 0.0)
-    guesses = _slots(texts, cursor)
-    kept = guesses[: each.accepted]
-    end = kept[-1].right if kept else cursor
-    emitted = _slots(closing, end)[0] if closing else None
-    first = (*guesses, emitted)[0]
     return Place(
         index=each.index,
         accepted=each.accepted,
@@ -140,7 +145,7 @@ def _place(each: Round, line: int, cursor: float) -> Place:
         line=line,
         guesses=guesses,
         emitted=emitted,
-        left=first.left if first else cursor,
+        left=slots[0].left if slots else cursor,
         cursor=emitted.right if emitted else end,
     )
 
@@ -153,15 +158,15 @@ def page_of(header: RunHeader | None) -> Page:
     lines: list[tuple[Slot, ...]] = [()]
     for index, text in enumerate(texts):
         row = lines[-1]
-        slot = _slots([text], row[-1].right if row else 0.0, PROMPT_EM)[0]
+        slot = _slot(text, row[-1].right if row else 0.0, PROMPT_EM)
         left_over = len(texts) - index
         room = LINE - (4.0 if len(lines) == PROMPT_LINES and left_over > 1 else 0.0)
         if not row or slot.right <= room:
             lines[-1] = (*row, slot)
         elif len(lines) < PROMPT_LINES:
-            lines.append(_slots([text], 0.0, PROMPT_EM))
+            lines.append((_slot(text, 0.0, PROMPT_EM),))
         else:
-            fold = _slots([f" … {left_over} more"], row[-1].right, PROMPT_EM)[0]
+            fold = _slot(f" … {left_over} more", row[-1].right, PROMPT_EM)
             lines[-1] = (*row, fold)
             break
     last = len(lines) - 1
