@@ -7,6 +7,7 @@ other exact fractions. It knows no window library and draws into the renderer's 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from math import tan
 
@@ -15,6 +16,7 @@ from engine.stats import Stats
 from visualizer import state as act
 from visualizer.clock import PlaybackClock
 from visualizer.config import HOLD_SECONDS, Badge, ShowOptions
+from visualizer.errors import VisualizerError
 from visualizer.feed import Feed
 from visualizer.render.imgui_pass import ImguiPass
 from visualizer.render.renderer import Renderer
@@ -226,10 +228,10 @@ class App:
         return self._scene.hud(self._trace, self._timeline, self.clock.t)
 
     def _model(self, hud: Hud) -> UiModel:
-        feed = self._feed
-        state = self.state
-        if not feed.has_engine and hud.settings is not None:
-            state = replace(state, settings=hud.settings)
+        feed, state, header = self._feed, self.state, self._trace.header
+        if not feed.has_engine and header is not None:  # the controls tell, they do not act
+            draft = PromptDraft(header.prompt, header.chat, None)
+            state = replace(state, settings=hud.settings or header.settings, prompt=draft)
         spans = self._timeline.spans if self._timeline is not None else ()
         return UiModel(
             state=state,
@@ -238,7 +240,7 @@ class App:
             end=spans[-1].end if spans else 0.0,
             round_starts=tuple(each.start for each in spans),
             badge=self._badge or ("LIVE" if feed.live else "RECORDED"),
-            header=self._trace.header,
+            header=header,
             engine=EngineView(
                 expected=feed.has_engine,
                 state=feed.engine,
@@ -315,6 +317,14 @@ def _nothing_to_tell() -> Hud:
     )
 
 
+def scene_named(catalog: Iterable[Scene], slug: str) -> Scene:
+    """The scene of that name. Raises VisualizerError naming those there are."""
+    scenes = {scene.slug: scene for scene in catalog}
+    if slug not in scenes:
+        raise VisualizerError(f"There is no scene {slug!r}; there is: {', '.join(scenes)}.")
+    return scenes[slug]
+
+
 def opening_request(options: ShowOptions) -> Start | None:
     """The first live run of a show: its first curated prompt, if there is one."""
     if not options.prompts:
@@ -322,4 +332,3 @@ def opening_request(options: ShowOptions) -> Start | None:
     first = options.prompts[0]
     tokens = min(options.max_new_tokens, first.max_new_tokens)
     return Start(first.text, first.chat, options.settings, options.seed, tokens)
-

@@ -8,13 +8,13 @@ only copied here.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from engine.source import EventSource
 from visualizer import state as act
-from visualizer.app import App, opening_request
+from visualizer.app import App, opening_request, scene_named
 from visualizer.config import FRAME_RATE, ShowOptions, WindowOptions
 from visualizer.errors import VisualizerError
 from visualizer.feed import Feed
@@ -36,14 +36,12 @@ class NoDisplay(VisualizerError):
     """There is no display, or none that can show OpenGL 3.3."""
 
 
-def run(source: EventSource, catalog: Mapping[str, Scene], options: WindowOptions) -> int:
+def run(source: EventSource, catalog: Iterable[Scene], options: WindowOptions) -> int:
     """Show `source` in a window until it is closed; returns the exit code.
 
     Raises NoDisplay when no window can be had, VisualizerError on an unknown scene.
     """
-    if options.scene not in catalog:
-        raise VisualizerError(f"There is no scene {options.scene!r}: {', '.join(catalog)}.")
-    return Window(source, catalog[options.scene], options).loop()
+    return Window(source, scene_named(catalog, options.scene), options).loop()
 
 
 class Window:
@@ -263,9 +261,7 @@ def _handlers(pyglet: Any, window: Any, target: Input) -> dict[str, Callable[...
         target.mouse_moved(x, top(y))
         return True
 
-    def on_mouse_drag(
-        x: float, y: float, dx: float, dy: float, bits: int, modifiers: int
-    ) -> bool:
+    def on_mouse_drag(x: float, y: float, dx: float, dy: float, bits: int, modifiers: int) -> bool:
         target.mouse_dragged(x, top(y), dx, -dy)
         return True
 
@@ -296,6 +292,9 @@ def _handlers(pyglet: Any, window: Any, target: Input) -> dict[str, Callable[...
     def on_text(text: str) -> bool:
         target.text(text)
         return True
+
+    def on_resize(width: int, height: int) -> bool:
+        return True  # size is asked for every frame; pyglet's own projection is not used
 
     def on_activate() -> bool:
         target.focus_gained()

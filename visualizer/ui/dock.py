@@ -26,12 +26,14 @@ def draw(ui: Ui, rect: Rect, model: UiModel) -> None:
     with widgets.panel("dock", rect, scrolls=True):
         _title(ui, model)
         engine_card.draw(ui, model.engine)
+        imgui.begin_disabled(not model.engine.expected)  # a recording only shows its settings
         _mode(ui, model.state.settings)
         _drafter(ui, model, compact)
         _k(ui, model.state.settings)
         _quality(ui, model.state.settings)
         _temperature(ui, model.state.settings)
         _prompt(ui, model, lines=2 if compact else 3)
+        imgui.end_disabled()
         _space(ui, 2)
         room = imgui.get_content_region_avail().y
         least, most = (height * ui.style.unit for height in HISTOGRAM_HEIGHT)
@@ -109,7 +111,10 @@ def _quality(ui: Ui, settings: Settings) -> None:
     if value is not None:
         ui.emit(act.ChangeSettings(replace(settings, quality=value)))
     weight = settings.quality / 100
-    _note(ui, f"noise: guesses drawn from w·draft + (1\u00a0−\u00a0w)·unigram, w\u00a0=\u00a0{weight:.2f}")
+    _note(
+        ui,
+        f"noise: guesses drawn from w·draft + (1\u00a0−\u00a0w)·unigram, w\u00a0=\u00a0{weight:.2f}",
+    )
 
 
 def _temperature(ui: Ui, settings: Settings) -> None:
@@ -175,7 +180,9 @@ def _start(ui: Ui, model: UiModel) -> None:
         imgui.set_tooltip(
             "This window replays a recorded run"
             if not engine.expected
-            else "Type a prompt first" if blank else "Ctrl+Enter"
+            else "Type a prompt first"
+            if blank
+            else "Ctrl+Enter"
         )
 
 

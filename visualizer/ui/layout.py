@@ -43,7 +43,7 @@ class Rect:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The panels of one frame. With the UI hidden, all but `canvas` are empty."""
+    """The panels of one frame. With the UI hidden, all but `canvas` and `caption` are empty."""
 
     unit: float
     width: float
@@ -52,7 +52,8 @@ class Layout:
     readouts: Rect
     text: Rect
     transport: Rect
-    canvas: Rect
+    caption: Rect  # the band of the canvas that words lie over
+    canvas: Rect  # what is left for the stage
 
     @property
     def free(self) -> tuple[float, float, float, float]:
@@ -73,23 +74,21 @@ def unit_for(height: float, ui_scale: float) -> float:
 def arrange(width: float, height: float, ui_scale: float = 1.0, visible: bool = True) -> Layout:
     """Lay the panels out in a window of `width` x `height` units."""
     unit = unit_for(height, ui_scale)
-    if not visible:
-        none = Rect(0.0, 0.0, 0.0, 0.0)
-        return Layout(
-            unit, width, height, none, none, none, none, Rect(0.0, 0.0, width, height)
-        )  # fmt: skip
-    dock = round(width * DOCK_SHARE)
-    top = round(min(80 * unit, height * 0.2))
-    transport = round(min(50 * unit, height * 0.1))
-    text = round(min(82 * unit, height * 0.18))
+    dock = round(width * DOCK_SHARE) if visible else 0
+    top = round(min(80 * unit, height * 0.2)) if visible else 0
+    transport = round(min(50 * unit, height * 0.1)) if visible else 0
+    text = round(min(82 * unit, height * 0.18)) if visible else 0
+    caption = round(min(46 * unit, height * 0.09))
     rest = width - dock
+    below = height - transport
     return Layout(
         unit=unit,
         width=width,
         height=height,
-        dock=Rect(0.0, 0.0, dock, height),
-        readouts=Rect(dock, 0.0, rest, top),
-        text=Rect(dock, height - transport - text, rest, text),
-        transport=Rect(dock, height - transport, rest, transport),
-        canvas=Rect(dock, top, rest, height - top - transport - text),
+        dock=Rect(0, 0, dock, height if visible else 0),
+        readouts=Rect(dock, 0, rest, top),
+        text=Rect(dock, below - text, rest, text),
+        transport=Rect(dock, below, rest, transport),
+        caption=Rect(dock, top, rest, caption),
+        canvas=Rect(dock, top + caption, rest, below - text - top - caption),
     )

@@ -13,8 +13,6 @@ from visualizer.stage.hud import Hud
 from visualizer.state import ViewState
 
 
-
-
 @dataclass(frozen=True, slots=True)
 class EngineView:
     """What is known of the engine: its phase, and what went wrong, in sentences."""

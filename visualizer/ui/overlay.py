@@ -33,7 +33,6 @@ class Overlay:
         io.set_log_filename("")
         io.config_input_trickle_event_queue = True
         io.backend_flags |= imgui.BackendFlags_.renderer_has_textures
-        io.backend_flags |= imgui.BackendFlags_.renderer_has_vtx_offset
         self._style = Style(fonts)
         self.port = ImguiPort()
         self.marks: dict[str, Rect] = {}
@@ -76,7 +75,7 @@ class Overlay:
             _blackout(layout)
             self.port.set_panels(panels)
             return
-        caption.draw(ui, layout.canvas, model.hud.caption, model.message)
+        caption.draw(ui, layout.caption, model.hud.caption, model.message)
         if state.ui_visible:
             dock.draw(ui, layout.dock, model)
             readouts.draw(ui, layout.readouts, model)

@@ -103,7 +103,9 @@ def readouts_of(model: UiModel) -> tuple[Readout, ...]:
         Readout("TOK/S", _figure(stats.tokens_per_second, "{:.1f}"), alone),
         Readout("ACCEPT", _figure(stats.acceptance_rate, "{:.0%}"), drafted),
         _speedup(stats),
-        Readout("TOKENS/ROUND", _figure(stats.mean_acceptance_length, "{:.2f}"), rounds, weight=1.15),
+        Readout(
+            "TOKENS/ROUND", _figure(stats.mean_acceptance_length, "{:.2f}"), rounds, weight=1.15
+        ),
         _milliseconds("Draft step", stats.draft_step_seconds, "each, mean"),
         _milliseconds("Target pass", stats.pass_seconds, "each, mean"),
     )

@@ -79,7 +79,7 @@ def palette_of(theme: str) -> Palette:
     """Panel colours that go with a theme's stage."""
     table = theme_of(theme)
     return Palette(
-        panel=(0.071, 0.082, 0.106, 0.94),
+        panel=(0.062, 0.072, 0.094, 1.0),
         raised=(0.137, 0.157, 0.196, 1.0),
         line=(0.212, 0.239, 0.290, 1.0),
         text=(*table.srgb("text"), 1.0),

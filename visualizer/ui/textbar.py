@@ -34,8 +34,10 @@ class Run:
 
 def draw(ui: Ui, rect: Rect, model: UiModel) -> None:
     hud, unit = model.hud, ui.style.unit
-    prompt = (Piece(hud.prompt.rstrip() + " ", "prompt"),) if hud.prompt else ()
-    pieces = tail((*prompt, *hud.committed, *map(_judged, hud.pending)), TAIL)
+    written = (*hud.committed, *map(_judged, hud.pending))
+    gap = "" if written and written[0].text.startswith((" ", "\n")) else " "
+    prompt = (Piece(hud.prompt.rstrip() + gap, "prompt"),) if hud.prompt else ()
+    pieces = tail((*prompt, *written), TAIL)
     with widgets.panel("text", rect), widgets.font(ui.style, TEXT_SIZE):
         pad = 18 * unit
         step = imgui.get_text_line_height() * 1.18
@@ -94,9 +96,7 @@ def tail(pieces: Iterable[Piece], characters: int) -> tuple[Piece, ...]:
     return tuple(reversed(kept))
 
 
-def flow(
-    pieces: Iterable[Piece], width: float, measure: Callable[[str], float]
-) -> list[list[Run]]:
+def flow(pieces: Iterable[Piece], width: float, measure: Callable[[str], float]) -> list[list[Run]]:
     """Break pieces into lines of at most `width`, between words where that is possible.
 
     A word may span pieces (tokens are parts of words): it moves to the next line whole.

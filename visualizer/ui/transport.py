@@ -31,7 +31,10 @@ def draw(ui: Ui, rect: Rect, model: UiModel) -> None:
 def _buttons(ui: Ui, model: UiModel, size: float) -> None:
     playing = model.clock.playing
     if widgets.icon_button(
-        ui.style, "pause" if playing else "play", size, "Pause (Space)" if playing else "Play (Space)"
+        ui.style,
+        "pause" if playing else "play",
+        size,
+        "Pause (Space)" if playing else "Play (Space)",
     ):
         ui.emit(act.TogglePlay())
     ui.mark("play")

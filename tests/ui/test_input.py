@@ -1,0 +1,208 @@
+"""Who owns a press, what a key means, and what happens when the window loses the focus."""
+
+from __future__ import annotations
+
+import pytest
+
+from visualizer import state as act
+from visualizer.input import LEFT, MIDDLE, RIGHT, Input, Modifiers, shortcut
+from visualizer.state import Action
+
+NONE = Modifiers()
+SHIFT = Modifiers(shift=True)
+CTRL = Modifiers(ctrl=True)
+
+
+class FakeUi:
+    """A panel over x < 100; records what reaches it."""
+
+    def __init__(self) -> None:
+        self.wants_text = False
+        self.buttons: dict[int, bool] = {}
+        self.keys: dict[str, bool] = {}
+        self.position: tuple[float, float] | None = None
+        self.held = NONE
+        self.typed = ""
+        self.focused = True
+        self.wheels: list[tuple[float, float]] = []
+
+    def wants_mouse(self, x: float, y: float) -> bool:
+        return x < 100
+
+    def mouse_at(self, position: tuple[float, float] | None) -> None:
+        self.position = position
+
+    def mouse_button(self, button: int, down: bool) -> None:
+        self.buttons[button] = down
+
+    def wheel(self, x: float, y: float) -> None:
+        self.wheels.append((x, y))
+
+    def key(self, name: str, down: bool) -> None:
+        self.keys[name] = down
+
+    def modifiers(self, held: Modifiers) -> None:
+        self.held = held
+
+    def text(self, characters: str) -> None:
+        self.typed += characters
+
+    def focus(self, focused: bool) -> None:
+        self.focused = focused
+
+
+class FakeProjection:
+    def world_per_pixel(self) -> float:
+        return 0.01
+
+    def offset_at(self, x: float, y: float) -> tuple[float, float]:
+        return (x * 0.01, y * 0.01)
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.ui = FakeUi()
+        self.actions: list[Action] = []
+        self.time = 0.0
+        self.input = Input(self.ui, FakeProjection(), self.actions.append, lambda: self.time)
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def test_left_drag_orbits_and_right_drag_pans(bench: Bench) -> None:
+    bench.input.mouse_pressed(500, 300, LEFT, NONE)
+    bench.input.mouse_dragged(510, 300, 10, 0)
+    bench.input.mouse_released(510, 300, LEFT, NONE)
+    bench.input.mouse_pressed(500, 300, RIGHT, NONE)
+    bench.input.mouse_dragged(510, 295, 10, -5)
+    first, second = bench.actions
+    assert isinstance(first, act.OrbitBy)
+    assert first.yaw < 0
+    assert second == act.PanBy(-0.1, -0.05)
+
+
+@pytest.mark.parametrize(("button", "held"), [(MIDDLE, NONE), (LEFT, SHIFT)])
+def test_middle_and_shift_drag_pan(bench: Bench, button: int, held: Modifiers) -> None:
+    bench.input.mouse_pressed(500, 300, button, held)
+    bench.input.mouse_dragged(510, 300, 10, 0)
+    assert isinstance(bench.actions[-1], act.PanBy)
+
+
+def test_a_drag_that_began_on_a_panel_never_moves_the_camera(bench: Bench) -> None:
+    bench.input.mouse_pressed(50, 300, LEFT, NONE)
+    bench.input.mouse_dragged(500, 300, 450, 0)
+    bench.input.mouse_released(500, 300, LEFT, NONE)
+    assert bench.actions == []
+
+
+def test_a_drag_that_began_on_the_scene_stays_there_over_a_panel(bench: Bench) -> None:
+    bench.input.mouse_pressed(500, 300, LEFT, NONE)
+    bench.input.mouse_dragged(50, 300, -450, 0)
+    assert isinstance(bench.actions[-1], act.OrbitBy)
+
+
+def test_no_button_stays_down_after_mixed_drags(bench: Bench) -> None:
+    """Cases G02: drag events never press anything, unknown buttons do nothing."""
+    bench.input.mouse_pressed(500, 300, RIGHT, NONE)
+    bench.input.mouse_pressed(500, 300, MIDDLE, NONE)
+    bench.input.mouse_dragged(520, 300, 20, 0)
+    bench.input.mouse_released(520, 300, RIGHT, NONE)
+    bench.input.mouse_released(520, 300, MIDDLE, NONE)
+    bench.input.mouse_pressed(500, 300, -1, NONE)
+    bench.input.mouse_released(500, 300, -1, NONE)
+    assert bench.ui.buttons == {RIGHT: False, MIDDLE: False}
+
+
+def test_losing_the_focus_releases_everything(bench: Bench) -> None:
+    """Cases G03: the release events go to another window."""
+    bench.input.key_pressed("a", CTRL)
+    bench.input.mouse_pressed(500, 300, LEFT, CTRL)
+    bench.input.focus_lost()
+    assert bench.ui.buttons == {LEFT: False}
+    assert bench.ui.keys == {"a": False}
+    assert bench.ui.held == NONE
+    assert not bench.ui.focused
+    bench.input.mouse_dragged(600, 300, 100, 0)
+    assert not any(isinstance(each, act.OrbitBy) for each in bench.actions)
+
+
+def test_a_pointer_that_left_hovers_nothing(bench: Bench) -> None:
+    bench.input.mouse_moved(50, 50)
+    bench.input.mouse_left()
+    assert bench.ui.position is None
+
+
+def test_wheel_zooms_to_the_cursor_or_scrolls_a_panel(bench: Bench) -> None:
+    bench.input.mouse_scrolled(500, 300, 0, 1)
+    assert bench.actions == [act.ZoomBy(0.9, (5.0, 3.0))]
+    bench.input.mouse_scrolled(50, 300, 0, 1)
+    assert bench.ui.wheels == [(0, 1)]
+    assert len(bench.actions) == 1
+
+
+def test_double_click_recentres_and_two_slow_clicks_do_not(bench: Bench) -> None:
+    for when in (0.0, 0.2):
+        bench.time = when
+        bench.input.mouse_pressed(500, 300, LEFT, NONE)
+        bench.input.mouse_released(500, 300, LEFT, NONE)
+    assert bench.actions == [act.PanBy(5.0, 3.0)]
+    bench.actions.clear()
+    for when in (5.0, 6.0):
+        bench.time = when
+        bench.input.mouse_pressed(500, 300, LEFT, NONE)
+        bench.input.mouse_released(500, 300, LEFT, NONE)
+    assert bench.actions == []
+
+
+def test_letters_typed_into_a_box_are_no_shortcuts(bench: Bench) -> None:
+    """Cases G04: while a text box has the focus only keys that type nothing act."""
+    bench.ui.wants_text = True
+    for name in ("r", "b", "p", "space", "tab", "right", "1"):
+        bench.input.key_pressed(name, NONE)
+    assert bench.actions == []
+    bench.input.key_pressed("f11", NONE)
+    bench.input.key_pressed("return", CTRL)
+    assert bench.actions == [act.ToggleFullScreen(), act.StartRun()]
+
+
+def test_text_comes_only_from_text_events_and_whole(bench: Bench) -> None:
+    bench.input.text("lost")  # no box has the focus
+    bench.ui.wants_text = True
+    bench.input.key_pressed("a", NONE)
+    for characters in ("é", "ß", "日本", "👍", "\x08", "\r"):
+        bench.input.text(characters)
+    assert bench.ui.typed == "éß日本👍"
+
+
+@pytest.mark.parametrize(
+    ("name", "held", "action"),
+    [
+        ("space", NONE, act.TogglePlay()),
+        ("right", NONE, act.NextBeat()),
+        ("page_down", NONE, act.NextBeat()),
+        ("left", NONE, act.PreviousBeat()),
+        ("page_up", NONE, act.PreviousBeat()),
+        ("right", SHIFT, act.NextRound()),
+        ("[", NONE, act.ShiftSpeed(-1)),
+        ("]", NONE, act.ShiftSpeed(1)),
+        ("1", NONE, act.ChoosePreset("default")),
+        ("2", NONE, act.ChoosePreset("side")),
+        ("3", NONE, act.ChoosePreset("top")),
+        ("r", NONE, act.ResetView()),
+        ("r", CTRL, act.ToggleCapture()),
+        ("tab", NONE, act.ToggleUi()),
+        ("p", NONE, act.Screenshot()),
+        ("b", NONE, act.ToggleBlackout()),
+        (".", NONE, act.ToggleBlackout()),
+        ("f11", NONE, act.ToggleFullScreen()),
+        ("h", NONE, act.ToggleHelp()),
+        ("f1", NONE, act.ToggleHelp()),
+        ("x", NONE, None),
+        ("r", Modifiers(alt=True), None),
+    ],
+)
+def test_the_key_map(name: str, held: Modifiers, action: Action | None) -> None:
+    assert shortcut(name, held) == action

@@ -1,0 +1,48 @@
+"""Panels never lie on each other or outside, and the stage keeps most of the window."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+
+from visualizer.ui.layout import arrange
+
+SIZES = [(800, 600), (1280, 720), (1366, 768), (1920, 1080), (2560, 1080), (3840, 2160)]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("scale", [0.75, 1.0, 1.5, 2.0])
+def test_panels_tile_the_window(size: tuple[int, int], scale: float) -> None:
+    layout = arrange(*size, scale)
+    parts = (
+        layout.dock,
+        layout.readouts,
+        layout.text,
+        layout.transport,
+        layout.caption,
+        layout.canvas,
+    )
+    assert not any(one.overlaps(other) for one, other in combinations(parts, 2))
+    assert sum(each.width * each.height for each in parts) == pytest.approx(size[0] * size[1])
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_dock_takes_at_most_22_percent(size: tuple[int, int]) -> None:
+    layout = arrange(*size)
+    assert layout.dock.width <= size[0] * 0.22 + 0.5
+    assert layout.canvas.width * layout.canvas.height >= 0.5 * size[0] * size[1]
+
+
+def test_free_is_the_canvas_from_the_lower_left() -> None:
+    layout = arrange(1000, 800)
+    x0, y0, x1, y1 = layout.free
+    assert (x0, x1) == (layout.canvas.x / 1000, 1.0)
+    assert y0 == pytest.approx(1 - layout.canvas.bottom / 800)
+    assert y1 == pytest.approx(1 - layout.canvas.y / 800)
+
+
+def test_with_the_ui_hidden_only_the_caption_takes_room() -> None:
+    layout = arrange(1280, 720, visible=False)
+    assert layout.free[:3] == (0.0, 0.0, 1.0)
+    assert 0.9 < layout.free[3] < 1.0

@@ -1,0 +1,211 @@
+"""Pictures into files: the offline recording, a capture of the window, a screenshot.
+
+The offline recording steps the very `App` the window drives by exactly one frame at a time
+and reads every picture back: no display, no wall clock, the same bytes each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from PIL import Image
+
+from engine.codec import Message
+from engine.requests import Request
+from engine.trace import Trace
+from visualizer.app import App, scene_named
+from visualizer.config import RecordOptions, ShowOptions
+from visualizer.errors import VisualizerError
+from visualizer.feed import Feed
+from visualizer.render.context import GraphicsError, create_context, default_quality
+from visualizer.render.renderer import Renderer
+from visualizer.stage.scene import Scene
+from visualizer.ui.overlay import Overlay
+from visualizer.video import VideoError, VideoWriter
+
+WARM_UP = 2
+"""Pictures drawn before the first one kept: imgui's first frame is blank."""
+
+LAST_PICTURE_SECONDS = 2.0
+CAPTURE_RATE = 30
+
+__all__ = ["RecordError", "RecordOptions", "Recorded", "record"]
+
+Progress = Callable[[int, int], None]
+
+
+class RecordError(VisualizerError):
+    """A recording that cannot be made; the message is one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A finished recording: where it is and what it holds."""
+
+    path: Path
+    frames: int
+    seconds: float
+    width: int
+    height: int
+    renderer: str
+    software: bool
+
+
+class _Silence:
+    """The source of a run that is already whole: nothing more will come."""
+
+    live = False
+    fault: str | None = None
+    notice: str | None = None
+    changing = False
+
+    def poll(self) -> list[Message]:
+        return []
+
+    def send(self, request: Request) -> None:
+        pass
+
+    def restart(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def record(
+    trace: Trace,
+    catalog: Iterable[Scene],
+    options: RecordOptions,
+    progress: Progress | None = None,
+) -> Recorded:
+    """Draw `trace` from its start into a video file, frame by frame.
+
+    `progress` is told (frames done, frames in all). Odd sizes are rounded up to even ones.
+    Raises VisualizerError for everything that can be expected to go wrong; no half file stays.
+    """
+    scene = scene_named(catalog, options.scene)
+    try:
+        context = create_context()
+    except GraphicsError as error:
+        raise RecordError(str(error)) from error
+    quality = options.quality or default_quality(context)
+    size = (options.width + options.width % 2, options.height + options.height % 2)
+    renderer = Renderer(context, size, quality)
+    overlay = Overlay()
+    app = still_app(renderer, overlay, scene, trace, options)
+    try:
+        frames = _write(app, options, size, progress)
+        return Recorded(
+            path=options.out,
+            frames=frames,
+            seconds=frames / options.fps,
+            width=size[0],
+            height=size[1],
+            renderer=str(context.info["GL_RENDERER"]),
+            software=quality == "software",
+        )
+    finally:
+        app.close()
+        overlay.close()
+        renderer.release()
+        context.release()
+
+
+def still_app(
+    renderer: Renderer, overlay: Overlay, scene: Scene, trace: Trace, options: RecordOptions
+) -> App:
+    """An app on a whole run, warmed up and standing at its first picture."""
+    show = ShowOptions(
+        theme=options.theme,
+        preset=options.preset,
+        ui_visible=options.ui_visible,
+        reduce_motion=options.reduce_motion,
+        advances=False,
+    )
+    app = App(renderer, overlay, scene, Feed(_Silence(), trace), show, badge=options.badge)
+    for _ in range(WARM_UP + 1):
+        app.step(0.0)
+    return app
+
+
+def _write(
+    app: App, options: RecordOptions, size: tuple[int, int], progress: Progress | None
+) -> int:
+    seconds = options.seconds
+    if seconds is None:
+        seconds = app.end + LAST_PICTURE_SECONDS
+    count = max(round(seconds * options.fps), 1)
+    try:
+        with VideoWriter(options.out, size, options.fps, alpha=options.alpha) as video:
+            for index in range(count):
+                if index:
+                    app.step(1.0 / options.fps)
+                video.write(app.renderer.read())
+                if progress is not None:
+                    progress(index + 1, count)
+    except (VideoError, OSError) as error:
+        raise RecordError(str(error)) from error
+    return count
+
+
+class Capture:
+    """What the window shows, at a constant rate: late pictures are repeated, extra ones left out.
+
+    The size is the window's at the start; a resized window ends the capture with RecordError.
+    """
+
+    def __init__(self, path: Path, size: tuple[int, int], now: float) -> None:
+        self._size = size
+        self._start = now
+        self._written = 0
+        self._path = path
+        try:
+            self._video = VideoWriter(path, _even(size), CAPTURE_RATE)
+        except (VideoError, OSError) as error:
+            raise RecordError(str(error)) from error
+
+    def take(self, renderer: Renderer, now: float) -> None:
+        """Bring the video up to `now` with the renderer's picture."""
+        if renderer.size != self._size:
+            saved = self.close()
+            raise RecordError(f"The window changed its size: recording ended, saved {saved}.")
+        due = int((now - self._start) * CAPTURE_RATE) + 1
+        if due <= self._written:
+            return
+        width, height = _even(self._size)
+        picture = renderer.pixels()[:height, :width].tobytes()
+        try:
+            while self._written < due:
+                self._video.write(picture)
+                self._written += 1
+        except (VideoError, OSError) as error:
+            raise RecordError(f"Recording ended: {error}") from error
+
+    def close(self) -> Path:
+        """Finish the file and return its path."""
+        try:
+            self._video.close()
+        except (VideoError, OSError) as error:
+            raise RecordError(f"The recording was not saved: {error}") from error
+        return self._path
+
+
+def _even(size: tuple[int, int]) -> tuple[int, int]:
+    """The largest even size within `size`."""
+    return size[0] - size[0] % 2, size[1] - size[1] % 2
+
+
+def save_png(renderer: Renderer, path: Path) -> None:
+    """Write the renderer's picture. Raises OSError."""
+    Image.fromarray(renderer.pixels()).save(path)
+
+
+def new_path(folder: Path, suffix: str) -> Path:
+    """A file name in `folder` that nothing has yet. Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+    names = (f"{stamp}{tail}.{suffix}" for tail in ("", *(f"-{n}" for n in range(1, 1000))))
+    return next(path for path in map(folder.joinpath, names) if not path.exists())
