@@ -95,6 +95,7 @@ class Session:
         self._vocabulary = vocabulary
         self._drafters = drafters
         self._unigram = unigram
+        self._vocab_size = len(unigram)
         self._now = now
         self._draws = Draws(header.seed)
         self._context = min(header.context_limit, target.context)
@@ -122,7 +123,7 @@ class Session:
         drafter_is_new, proposal = self._propose(index)
         check = self._check(proposal, index)
         self._busy_until = self._now()
-        added, kept = self._commit(proposal, check.verdict)
+        kept, ended = self._commit(proposal, check.verdict)
         made = Round(
             index=index,
             position=position,
@@ -134,13 +135,14 @@ class Session:
                 check.verdict,
                 check.accept_draws,
                 kept,
+                ended,
                 self._vocabulary,
             ),
-            emitted=evidence.emitted(
+            emitted=None
+            if ended
+            else evidence.emitted(
                 check.target_probs, check.verdict, check.emit_draw, self._vocabulary
-            )
-            if added > kept
-            else None,
+            ),
             draft_step_seconds=proposal.step_seconds,
             verify_seconds=check.seconds,
             evidence_seconds=self._now() - self._busy_until,
@@ -222,7 +224,10 @@ class Session:
             self._drafter = wanted
             wanted.observe(self._ids)
             request = DraftRequest(self._width(wanted), settings, self._unigram, self._draws, index)
-            return is_new, wanted.propose(self._ids, request) if request.k else Proposal()
+            proposal = wanted.propose(self._ids, request) if request.k else Proposal()
+            if any(len(law) != self._vocab_size for law in proposal.laws):
+                raise ValueError("its vocabulary is not the target's")
+            return is_new, proposal
         except Exception as error:
             self._drafter = None
             raise DecodeError(
@@ -235,6 +240,11 @@ class Session:
         if drafter.context is not None:
             room = min(room, drafter.context - len(self._ids))
         return max(0, min(self._settings.effective_k, room))
+
+    @property
+    def made(self) -> int:
+        """Rounds made and not taken back."""
+        return len(self._starts)
 
     @property
     def _room(self) -> int:
@@ -260,10 +270,11 @@ class Session:
         seconds = self._now() - started
         return Check(target_probs, draft_probs, accept_draws, emit_draw, verdict, seconds)
 
-    def _commit(self, proposal: Proposal, verdict: Verdict) -> tuple[int, int]:
+    def _commit(self, proposal: Proposal, verdict: Verdict) -> tuple[int, bool]:
         """Add the round's tokens to the text, up to the first that ends it.
 
-        Returns how many were added, and how many of them were guesses.
+        Returns how many guesses were added, and whether one of them ended the text, so that
+        the target's own token is not wanted.
         """
         tokens = [*proposal.tokens[: verdict.accepted], verdict.token]
         added, reason = self._until_end(tokens)
@@ -274,7 +285,7 @@ class Session:
             self._finish(reason)
         else:
             self._finish_at_limits()
-        return added, min(added, verdict.accepted)
+        return min(added, verdict.accepted), added <= verdict.accepted
 
     def _until_end(self, tokens: list[int]) -> tuple[int, FinishReason | None]:
         """How many of `tokens` the text takes, and why it ends there if it does."""

@@ -34,18 +34,18 @@ def guesses(
     verdict: Verdict,
     accept_draws: Sequence[float],
     kept: int,
+    ended: bool,
     vocabulary: Vocabulary,
 ) -> tuple[Guess, ...]:
     """Every guess with its laws, draw and verdict.
 
-    `kept` is how many of the accepted ones the text keeps: an end of text among them discards
-    what follows, since its verdict never mattered.
+    `kept` is how many of the accepted ones the text keeps; when it `ended` with the last of
+    them, what follows is discarded, since its verdict no longer matters.
     """
     count = len(proposal.tokens)
     if count == 0:
         return ()
-    cut = kept < verdict.accepted
-    judged = kept if cut else min(verdict.accepted + 1, count)
+    judged = kept if ended else min(kept + 1, count)
     draft_laws = laws(draft_probs, vocabulary)
     target_laws = laws(target_probs[:count], vocabulary)
     written = []

@@ -14,6 +14,8 @@ from engine.llama import LlamaConfig, Runner, Weights
 from engine.sampling import process
 from engine.trace import RunHeader, Settings, Token
 
+torch.set_num_threads(1)  # on models this small, threads cost more than they bring
+
 TINY_VOCAB = 64
 EOS = 63
 
