@@ -53,7 +53,7 @@ def load(
         )
     except Exception as error:
         raise ShaderError(f"{name}.glsl with {dict(defines or {})}: {error}") from error
-    scene = program["Scene"] if "Scene" in program else None
+    scene = program.get("Scene", None)
     if isinstance(scene, moderngl.UniformBlock):
         scene.binding = 0
     return program
