@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -25,7 +25,7 @@ class ShowOptions:
     """
 
     prompts: tuple[Prompt, ...] = ()
-    settings: Settings = Settings()
+    settings: Settings = field(default_factory=Settings)
     seed: int = 0
     max_new_tokens: int = 200
     theme: str = "dark"
@@ -43,7 +43,7 @@ class WindowOptions:
     scene: str = "full-loop"
     opening: Trace | None = None
     prompts: tuple[Prompt, ...] = ()
-    settings: Settings = Settings()
+    settings: Settings = field(default_factory=Settings)
     seed: int = 0
     max_new_tokens: int = 200
     recordings: Path = Path("recordings")  # screenshots and captured videos

@@ -38,14 +38,14 @@ class ViewState:
     """Everything the viewer has chosen, apart from where the clock stands."""
 
     preset: Preset = "default"
-    orbit: Orbit = Orbit()
+    orbit: Orbit = field(default_factory=Orbit)
     theme: str = "dark"
     reduce_motion: bool = False
     ui_scale: float = 1.0
     ui_visible: bool = True
     help_visible: bool = False
     blackout: bool = False
-    settings: Settings = Settings()
+    settings: Settings = field(default_factory=Settings)
     prompt: PromptDraft = field(default_factory=PromptDraft)
 
 

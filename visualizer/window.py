@@ -192,7 +192,7 @@ def _load_pyglet() -> Any:
     import pyglet
 
     pyglet.options.shadow_window = False
-    pyglet.options.dpi_scaling = "platform"
+    pyglet.options["dpi_scaling"] = "platform"  # ours is read from the window every frame
     return pyglet
 
 

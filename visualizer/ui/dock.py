@@ -111,10 +111,7 @@ def _quality(ui: Ui, settings: Settings) -> None:
     if value is not None:
         ui.emit(act.ChangeSettings(replace(settings, quality=value)))
     weight = settings.quality / 100
-    _note(
-        ui,
-        f"noise: guesses drawn from w·draft + (1\u00a0−\u00a0w)·unigram, w\u00a0=\u00a0{weight:.2f}",
-    )
+    _note(ui, f"noise: guesses drawn from w·draft + (1_−_w)·unigram, w_=_{weight:.2f}")
 
 
 def _temperature(ui: Ui, settings: Settings) -> None:
@@ -228,7 +225,11 @@ def _number(typed: str) -> float | None:
 
 
 def _note(ui: Ui, words: str, lines: int = 3) -> None:
-    """A small dim remark under a control, cut after some lines; the rest is in its tooltip."""
+    """A small dim remark under a control, cut after some lines; the rest is in its tooltip.
+
+    An underscore stands for a space that no line may break at.
+    """
+    words = words.replace("_", "\u00a0")
     with widgets.font(ui.style, SMALL_SIZE):
         fitting = widgets.fitted(words, imgui.get_content_region_avail().x, lines)
         widgets.text(fitting, ui.style.palette.dim)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-
 from engine.prompts import Prompt
 from engine.trace import EngineState, RunHeader
 from visualizer.clock import PlaybackClock

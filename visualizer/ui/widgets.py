@@ -80,6 +80,15 @@ def elided(words: str, width: float) -> str:
     return words[:low].rstrip() + "…" if low else ""
 
 
+def legible(words: str) -> str:
+    """`words` with every character the current font lacks in its visible form, ⟨U+4E2D⟩."""
+    font = imgui.get_font()
+    return "".join(
+        char if ord(char) < 128 or font.is_glyph_in_font(ord(char)) else f"⟨U+{ord(char):04X}⟩"
+        for char in words
+    )
+
+
 def u32(color: Rgba) -> int:
     return int(imgui.color_convert_float4_to_u32(imgui.ImVec4(*color)))
 
