@@ -49,7 +49,7 @@ class Session(Protocol):
         """Make the next round of a run that is not finished."""
 
     def rewind(self, to_round: int, settings: Settings) -> None:
-        """Take back rounds from `to_round` on; ValueError when `settings` cannot be had."""
+        """Take back rounds from `to_round` on and use `settings` from there."""
 
 
 class Engine(Protocol):
@@ -57,6 +57,9 @@ class Engine(Protocol):
 
     @property
     def drafters(self) -> tuple[str, ...]: ...
+    def check(self, settings: Settings) -> None:
+        """Raise ValueError, one clear sentence, when no run can have these settings."""
+
     def begin(self, request: Start) -> Session:
         """Start a run. ValueError, one clear sentence, when it cannot be."""
 
@@ -149,10 +152,11 @@ class Worker:
             self._answer("No run is going on; the next one can use these settings.")
             return
         try:
-            session.rewind(self._shown, settings)
+            self._engine.check(settings)
         except ValueError as error:
             self._answer(sentence(error))
             return
+        session.rewind(self._shown, settings)
         self._made = self._shown
         self._emit(Rewind(self._shown, settings))
         self._report_end()
