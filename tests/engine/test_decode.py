@@ -219,7 +219,9 @@ def test_a_character_split_over_rounds_reads_whole():
     assert len(texts) == 3
     for k in range(6):
         run = session(
-            Runner(TINY), oracle_script(), header(PROMPT, replace(GREEDY, k=k), max_new_tokens=HALVES + 3),
+            Runner(TINY),
+            oracle_script(),
+            header(PROMPT, replace(GREEDY, k=k), max_new_tokens=HALVES + 3),
             Words(texts=texts),
         )  # fmt: skip
         rounds = list(run.rounds())

@@ -1,0 +1,264 @@
+"""Drafters: what they propose, with which law, and that nothing stale is ever drafted from."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.drafters.model import CATCH_UP, LayerSkipDrafter, ModelDrafter
+from engine.drafters.ngram import NGramDrafter, latest_continuation
+from engine.drafters.proposal import DraftRequest, Proposal, common_prefix
+from engine.drafters.retrieval import HybridDrafter, RetrievalDrafter, in_store, in_text
+from engine.drafters.suffix_index import SuffixIndex
+from engine.llama import Runner
+from engine.sampling import Draws
+from engine.trace import Settings
+from tests.engine import kit
+from tests.engine.kit import TINY, TINY_D, alone, audit, header, session
+
+VOCAB = kit.TINY_VOCAB
+UNIFORM = torch.full((VOCAB,), 1 / VOCAB, dtype=torch.float64)
+PROMPT = [3, 1, 4, 1, 5]
+
+
+def request(k: int = 4, index: int = 0, **changes: object) -> DraftRequest:
+    return DraftRequest(k, Settings(**changes), UNIFORM, Draws(0), index)
+
+
+def store(*texts: list[int]) -> SuffixIndex:
+    return SuffixIndex(np.array([token for text in texts for token in text], dtype=np.uint16))
+
+
+# --- every drafter, one contract -------------------------------------------------------------
+
+
+def drafters() -> dict[str, object]:
+    target = Runner(TINY)
+    target.forward(PROMPT * 3)
+    memory = RetrievalDrafter(store([9, 8, 7, 6, 5, 4, 3, 2, 1] * 2))
+    return {
+        "model": ModelDrafter("model", Runner(TINY_D)),
+        "layer-skip": LayerSkipDrafter(1, target.first_layers(1)),
+        "n-gram": NGramDrafter(),
+        "retrieval": memory,
+        "hybrid": HybridDrafter(memory, ModelDrafter("model", Runner(TINY_D))),
+    }
+
+
+@pytest.mark.parametrize("name", drafters())
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+@pytest.mark.parametrize("quality", [100.0, 40.0, 0.0])
+@pytest.mark.parametrize("k", [1, 4, 16])
+def test_a_proposal_comes_with_the_laws_it_was_drawn_from(name, temperature, quality, k):
+    """B13: and those laws are laws."""
+    drafter = drafters()[name]
+    wanted = request(k, temperature=temperature, quality=quality, top_k=9)
+    drafter.observe(PROMPT * 3)
+    proposal = drafter.propose(PROMPT * 3, wanted)
+    count = len(proposal.tokens)
+    assert 0 < count <= k
+    assert len(proposal.laws) == len(proposal.sources) == len(proposal.origins) == count
+    for slot, (token, law) in enumerate(zip(proposal.tokens, proposal.laws, strict=True)):
+        assert law.shape == (VOCAB,)
+        assert float(law.sum()) == pytest.approx(1, abs=1e-6)
+        assert float(law[token]) > 0
+        assert wanted.draw(slot, law) == token
+        if quality == 0:
+            assert torch.allclose(law, UNIFORM)
+    assert all(seconds >= 0 for seconds in proposal.step_seconds)
+    assert proposal.draft_probs(torch.empty(1, VOCAB)).shape == (count, VOCAB)
+
+
+@pytest.mark.parametrize("name", drafters())
+@pytest.mark.parametrize("quality", [100.0, 40.0])
+def test_text_is_the_target_s_own_with_every_drafter(name, quality):
+    target = Runner(TINY)
+    made = drafters()
+    made["layer-skip"] = LayerSkipDrafter(1, target.first_layers(1))
+    s = Settings(name, 4, quality)
+    run = session(target, made[name], header(PROMPT, s, max_new_tokens=40))
+    drafted = sum(len(each.guesses) for each in run.rounds())
+    assert drafted > 0
+    assert kit.committed(run) == alone(TINY, PROMPT, 40)
+
+
+@pytest.mark.parametrize("name", drafters())
+def test_the_same_text_again_is_drafted_the_same(name):
+    """B11: a second identical run drafts and accepts as the first did."""
+    target = Runner(TINY)
+    made = drafters()
+    made["layer-skip"] = LayerSkipDrafter(1, target.first_layers(1))
+    runs = []
+    for _ in range(2):
+        run = session(target, made[name], header(PROMPT, Settings(name, 3)))
+        runs.append([[g.token.id for g in each.guesses] for each in run.rounds()])
+    assert runs[0] == runs[1]
+
+
+def test_empty_proposal_has_the_width_of_the_target():
+    assert Proposal().draft_probs(torch.empty(3, 7)).shape == (0, 7)
+
+
+def test_common_prefix():
+    assert common_prefix([1, 2, 3], [1, 2, 4, 5]) == 2
+    assert common_prefix([1, 2], [1, 2, 4, 5]) == 2
+    assert common_prefix([], [1]) == 0
+
+
+# --- models ----------------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_a_model_drafts_from_the_text_it_is_given_however_that_changed(seed):
+    """Any jump between texts: longer, shorter, another. Its guesses are those of a fresh model."""
+    chance = random.Random(seed)
+    runner = Runner(TINY_D)
+    drafter = ModelDrafter("model", runner)
+    text = [chance.randrange(VOCAB)]
+    for _ in range(6):
+        text = text[: chance.randrange(1, len(text) + 1)]
+        text += [chance.randrange(VOCAB) for _ in range(chance.choice((0, 1, 2, 5, 40)))]
+        text = text[:100]
+        drafter.observe(text)
+        k = chance.randrange(1, 6)
+        proposal = drafter.propose(text, request(k))
+        assert list(proposal.tokens) == alone(TINY_D, text, k)
+        audit(runner, [*text, *proposal.tokens])
+
+
+def test_each_step_of_a_model_is_timed_and_only_the_last_tokens_are_fed():
+    fed = []
+
+    class Counting(Runner):
+        def forward(self, ids, last_only=False):
+            fed.append(len(ids))
+            return super().forward(ids, last_only)
+
+    drafter = ModelDrafter("model", Counting(TINY_D))
+    text = PROMPT * 8
+    drafter.observe(text)
+    assert fed == [len(text) - 1]
+    fed.clear()
+    proposal = drafter.propose(text, request(3))
+    assert fed == [1, 1, 1]
+    assert len(proposal.step_seconds) == 3
+    fed.clear()
+    accepted_all = [*text, *proposal.tokens, 7]
+    drafter.observe(accepted_all)
+    drafter.propose(accepted_all, request(2))
+    assert fed == [2, 1]
+
+
+def test_catching_up_on_a_few_tokens_is_drafting_and_on_many_is_preparation():
+    runner = Runner(TINY_D)
+    drafter = ModelDrafter("model", runner)
+    drafter.observe([1] * (CATCH_UP + 1))
+    assert runner.length == 0
+    drafter.observe([1] * (CATCH_UP + 2))
+    assert runner.length == CATCH_UP + 1
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_layer_skip_drafts_from_the_target_s_rows_and_leaves_them_right(layers):
+    """B47: all layers accept everything; one layer loses nothing."""
+    target = Runner(TINY)
+    run = session(
+        target,
+        LayerSkipDrafter(layers, target.first_layers(layers)),
+        header(PROMPT, Settings("layer-skip", 3)),
+    )
+    for made in run.rounds():
+        audit(target, run.ids)
+        if layers == 2:
+            assert made.accepted == len(made.guesses)
+    assert kit.committed(run) == alone(TINY, PROMPT, 24)
+
+
+# --- lookup ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ids", "start"),
+    [
+        ([1, 2, 3, 9, 1, 2], 2),  # the pair (1, 2) went on with 3
+        ([1, 2, 3, 1, 2, 4, 1, 2], 5),  # the most recent occurrence
+        ([7, 1, 2, 3, 5, 1, 2, 4, 7, 1, 2], 3),  # the longer match beats the more recent
+        ([1, 2, 3, 4], None),
+        ([1, 1], None),  # a single token is no match
+        ([1, 1, 1], 2),  # overlapping, yet not the end itself
+        ([5], None),
+        ([], None),
+    ],
+)
+def test_n_gram_takes_the_longest_and_then_the_latest_match(ids, start):
+    assert latest_continuation(np.asarray(ids, dtype=np.int64)) == start
+
+
+def slow_lookup(ids):
+    for length in range(5, 1, -1):
+        for start in range(len(ids) - length - 1, -1, -1):
+            if ids[start : start + length] == ids[len(ids) - length :]:
+                return start + length
+    return None
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.integers(0, 3), max_size=40))
+def test_n_gram_lookup_is_the_plain_search(ids):
+    assert latest_continuation(np.asarray(ids, dtype=np.int64)) == slow_lookup(ids)
+
+
+def test_n_gram_copies_with_origin_and_goes_on_through_its_own_guesses():
+    proposal = NGramDrafter().propose([1, 2, 3, 1, 2], request(6))
+    assert proposal.tokens == (3, 1, 2, 3, 1, 2)
+    assert proposal.origins == (2, 3, 4, 5, 6, 7)
+    assert set(proposal.sources) == {"n-gram"}
+    assert len(proposal.step_seconds) == 1
+
+
+def test_n_gram_without_a_match_is_silent_and_the_run_goes_on():
+    """B37: and drafting nothing is not an acceptance rate of 0."""
+    assert NGramDrafter().propose([1, 2, 3], request(4)).tokens == ()
+    run = session(Runner(TINY), NGramDrafter(), header([9, 8], Settings("n-gram", 4)))
+    rounds = list(run.rounds())
+    assert rounds[0].guesses == ()
+    assert len(rounds[0].draft_step_seconds) == 1
+    assert kit.committed(run) == alone(TINY, [9, 8], 24)
+
+
+def test_retrieval_reads_this_text_first_and_then_the_store():
+    memory = RetrievalDrafter(store([5, 6, 40, 41, 42, 0]))
+    proposal = memory.propose([5, 6, 7, 30, 5, 6], request(1))
+    assert (proposal.tokens, proposal.sources, proposal.origins) == ((7,), ("n-gram",), (2,))
+    proposal = memory.propose([30, 5, 6], request(3))
+    assert (proposal.tokens, proposal.sources) == ((40, 41, 42), ("store",) * 3)
+    assert proposal.origins == (None,) * 3
+
+
+def test_retrieval_speaks_only_while_one_continuation_has_half():
+    split = store([1, 2, 10, 60, 1, 2, 11, 60, 1, 2, 12, 60])
+    assert in_store([1, 2], split) is None
+    assert in_store([1, 2], store([1, 2, 10, 60, 1, 2, 11, 60])) == 10
+    assert in_store([1, 2], store([1, 2, 10, 60, 1, 2, 11, 60, 1, 2, 11])) == 11
+    assert in_store([8, 8], split) is None
+    text = [1, 2, 10, 1, 2, 11, 1, 2, 12, 1, 2]
+    assert in_text(text) is None
+    assert in_text([1, 2, 10, 1, 2, 11, 1, 2, 11, 1, 2]) == 8
+    assert in_text([1, 2, 3]) is None
+
+
+def test_hybrid_asks_the_model_where_the_memory_is_silent():
+    memory = RetrievalDrafter(store([1, 2, 40, 41, 63]))
+    runner = Runner(TINY_D)
+    drafter = HybridDrafter(memory, ModelDrafter("model", runner))
+    proposal = drafter.propose([9, 1, 2], request(4))
+    assert proposal.tokens[:3] == (40, 41, 63)
+    assert proposal.sources == ("store", "store", "store", "model")
+    assert proposal.tokens[3] == alone(TINY_D, [9, 1, 2, 40, 41, 63], 1)[0]
+    assert drafter.context == runner.context
