@@ -63,9 +63,9 @@ void main() {
     for (int step_ = 0; step_ < STEPS; step_++) {
         vec3 at = place_of(world + ray * length_ * (float(step_) + 0.5) / float(STEPS));
         float core = max(1.0 - dot(at.xz, at.xz), 0.0);
-        sum += core * core * smoothstep(0.0, 0.15, at.y) * mix(1.0, 0.35, at.y);
+        sum += core * core * smoothstep(0.0, 0.15, at.y) * mix(1.0, 0.7, at.y);
     }
     float thickness = sum / float(STEPS) * length_;
-    result = vec4(light.rgb * (light.a * (1.0 - exp(-1.1 * thickness))), 0.0);
+    result = vec4(light.rgb * (light.a * (1.0 - exp(-1.5 * thickness))), 0.0);
 }
 #endif

@@ -58,7 +58,7 @@ void main() {
         color += filled.rgb * (0.5 * meniscus);
     }
     if (state.y > 0.0) color *= 1.0 - 0.85 * cracks(local, extent, state.y);
-    float line = edge_line(extent - abs(local), 0.022) * edge.a;
+    float line = edge_line(extent - abs(local), 0.045) * edge.a;
     color = mix(color, edge.rgb, line);
     result = vec4(color, 1.0);
 }

@@ -8,3 +8,14 @@ float edge_line(vec3 inset, float width) {
     float drawn = max(width, 0.8 * pixel);  // never thinner than a pixel: it would break up
     return smoothstep(drawn + 0.6 * pixel, drawn - 0.6 * pixel, edge) * sqrt(width / drawn);
 }
+
+// The width a line needs at `local` to look as wide as one that two visible faces share:
+// where the face round the corner is turned away from `eye`, this side draws its half too.
+float whole_width(float width, vec3 local, vec3 extent, vec3 eye) {
+    vec3 inset = extent - abs(local);
+    vec3 first = step(inset, min(inset.yzx, inset.zxy));             // the face we are on
+    vec3 rest = inset + first * 1e6;
+    vec3 other = step(rest, min(rest.yzx, rest.zxy)) * sign(local);  // the one round the corner
+    float seen = dot(other, normalize(eye - local));
+    return width * mix(1.8, 1.0, smoothstep(0.0, 0.5, seen));
+}

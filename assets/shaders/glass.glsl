@@ -54,11 +54,12 @@ void main() {
     vec3 view = normalize(eye.xyz - world);
     float facing = max(dot(toward, view), 0.0);
 
-    float line = edge_line(extent - abs(local), EDGE) * edge.a * (inside ? 0.5 : 1.0);
+    float width = inside ? EDGE : whole_width(EDGE, local, extent, eye_local);
+    float line = edge_line(extent - abs(local), width) * edge.a * (inside ? 0.5 : 1.0);
     float rim = pow(1.0 - facing, 3.0);
     // The body: a tint that thickens at grazing angles, as real glass does.
     float tint = body.a * (inside ? 0.45 : 0.75 + 0.9 * rim);
-    vec3 pane = body.rgb * (0.55 * (ambient.rgb + 0.6 * key.rgb));
+    vec3 pane = body.rgb * (0.9 * ambient.rgb + 0.5 * key.rgb);
     vec3 color = pane * tint;
     float opacity = 0.7 * tint;  // less than it tints: what stands behind stays clear
 #ifndef PLAIN

@@ -40,11 +40,11 @@ void main() {
     float sun = max(0.0, 0.35 + 0.65 * dot(outward, light_direction.xyz));
     float depth = facing * facing;
     vec3 deep = body.rgb * body.rgb;  // light that has passed through the body is richer
-    vec3 color = body.rgb * (0.35 * ambient.rgb * (0.6 + 0.4 * outward.y) + 0.42 * key.rgb * sun * sun);
-    color += environment(reflect(-view, outward), 0.25) * fresnel(facing, 0.06);
+    vec3 color = body.rgb * (0.30 * ambient.rgb * (0.55 + 0.45 * outward.y) + 0.45 * key.rgb * sun * sun);
+    color += environment(reflect(-view, outward), 0.10) * fresnel(facing, 0.05);
     float rim = pow(1.0 - facing, 3.0);
     color += mix(body.rgb, vec3(1.0), 0.3) * rim * (0.35 + 1.3 * light);  // a lit edge, even at rest
-    color += deep * (0.05 + 2.0 * light * depth * facing);  // light from within
+    color += (0.05 * deep + 1.9 * light * depth * facing * mix(deep, body.rgb, depth));  // light from within
     result = vec4(color, 1.0) * body.a;
 }
 #endif

@@ -2,28 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
-from visualizer.stage.frame import Camera
-
 Matrix = NDArray[np.float64]
-
-
-def view_projection(camera: Camera, aspect: float) -> Matrix:
-    """World to clip space, with `look_at` on the centre of `camera.free`."""
-    eye, target, up = (np.array(at, float) for at in (camera.eye, camera.look_at, camera.up))
-    left, low, right, high = camera.free
-    lens = np.zeros((4, 4))
-    lens[1, 1] = 1 / math.tan(camera.fov / 2)
-    lens[0, 0] = lens[1, 1] / aspect
-    lens[0, 2], lens[1, 2] = 1 - left - right, 1 - low - high
-    lens[2, 2] = (camera.far + camera.near) / (camera.near - camera.far)
-    lens[2, 3] = 2 * camera.far * camera.near / (camera.near - camera.far)
-    lens[3, 2] = -1
-    return lens @ looking(eye, target, up)
 
 
 def orthographic(radius: float, near: float, far: float) -> Matrix:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
 from visualizer.render import matrices
+from visualizer.stage.camera import projection_matrix, view_matrix
 from visualizer.stage.frame import SPHERE, Frame
 
 SCENE = np.dtype(
@@ -40,7 +43,7 @@ def scene(
     camera, light = frame.camera, frame.lighting
     block = np.zeros((), SCENE)
     focus = np.array(frame.focus, float)
-    view = matrices.view_projection(camera, size[0] / size[1])
+    view = projection_matrix(camera, size[0] / size[1]) @ view_matrix(camera)
     eye = np.array(camera.eye)
     if mirrored:
         view, eye = view @ MIRROR, MIRROR[:3, :3] @ eye
@@ -51,7 +54,8 @@ def scene(
     ).T
     block["eye"][:3] = eye
     block["light_direction"][:3] = LIGHT
-    block["key"][:3] = light.key
+    # `key` is irradiance: a white surface facing it returns a share of 1/π in each direction.
+    block["key"][:3] = np.array(light.key) / math.pi
     block["ambient"][:3] = light.ambient
     block["background_low"][:3] = light.background_low
     block["background_high"][:3] = light.background_high

@@ -109,7 +109,7 @@ _NIGHT = Lighting(
     grid=(0.055, 0.068, 0.092),
     key=(2.6, 2.5, 2.35),
     ambient=(0.34, 0.38, 0.46),
-    bloom=0.08,
+    bloom=0.30,
     vignette=0.45,
 )
 _DAY = Lighting(
@@ -119,7 +119,7 @@ _DAY = Lighting(
     grid=(0.62, 0.65, 0.70),
     key=(2.2, 2.15, 2.05),
     ambient=(0.62, 0.64, 0.68),
-    bloom=0.03,
+    bloom=0.10,
     vignette=0.12,
 )
 
