@@ -7,42 +7,30 @@ and words on the ground. Each part is a function of the time alone.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.trace import Round, Trace
-from visualizer.stage import blocks, pick, text
-from visualizer.stage.camera import DIRECTIONS, Free, Pose, frame_points, pitch_of, place
-from visualizer.stage.easing import ease, ease_in, ease_out, settle, swell
-from visualizer.stage.frame import BEAM, BLOCK, PATTERNS, SHATTER, SPHERE, Frame
-from visualizer.stage.layout import DEPTH, HEIGHT, LINE, PITCH, Place, page_of
+from visualizer.stage import blocks, models, pick, text
+from visualizer.stage.camera import DIRECTIONS, pitch_of, place
+from visualizer.stage.easing import ease, ease_in, ease_out, settle
+from visualizer.stage.frame import BLOCK, PATTERNS, SHATTER, Frame
+from visualizer.stage.layout import DEPTH, HEIGHT, LINE, MARGIN, PITCH, Place, Slot, page_of
+from visualizer.stage.parts import Parts
 from visualizer.stage.schedule import factor_of, schedule
+from visualizer.stage.stand import LINES_BACK, NAMED_ROUNDS, Stand, stand_for
 from visualizer.stage.theme import RGB, Role, Theme, theme
 from visualizer.stage.timeline import RoundSpans, Timeline
-from visualizer.stage.view import Preset, View
+from visualizer.stage.view import View
 
 Floats = NDArray[np.float64]
-Rows = NDArray[np.void]
 
-LINES_BACK = 6.5  # older lines have sunk into the ground
-MARGIN = 0.25  # between the guesses and the box around them
 DROP_HEIGHT = 1.25
 LANDING = (2.6, -1.6)  # up and back: the target's own token comes from its side
-TARGET_RADIUS = 1.15
-TARGET_BACK = (3.3, -6.0)  # up and back from the present line
-DRAFTER_RADIUS = 0.24
-DRAFTER_HEIGHT = 1.9
-REST_AFTER = 0.9  # beyond the last guess: over the next free slot
-HOP = 0.24  # seconds from slot to slot
-SHORTEST = 12.8  # the camera frames at least this much of a line
-TWO_WORDS = 4.2  # and what comes before a round for at least this length
 SHARDS_SEEN = 0.9  # seconds
-PULSE_RISE, PULSE_FALL = 0.25, 0.30
-LABELLED_ROUNDS = 2
 GROUND_EM = 0.42
+FLOOR = 0.012  # just above the ground
 
 
 def timeline(trace: Trace, previous: Timeline | None = None) -> Timeline:
@@ -75,17 +63,16 @@ def compose(trace: Trace, timeline: Timeline, t: float, view: View) -> Frame:
     camera = place(moment.stand.pose, DIRECTIONS[view.preset], view.orbit, view.free)
     steep = float(np.clip((pitch_of(camera) - 0.75) / 0.3, 0.0, 1.0))
     moment = replace(moment, faces=(1.0 - steep, steep))
-    parts = _Parts()
+    parts = Parts()
     _text_so_far(parts, moment)
     _zones(parts, moment)
+    _models(parts, moment)
     if moment.now >= 0:
         _guesses(parts, moment)
         _box(parts, moment)
         _closing(parts, moment)
         _shards(parts, moment)
-        _drafter(parts, moment)
-    _target(parts, moment)
-    parts.mark(view.selected, moment.colors)
+    parts.mark(view.selected, moment.colors.linear("text"))
     return Frame(
         camera=camera,
         lighting=moment.colors.lighting,
@@ -93,72 +80,6 @@ def compose(trace: Trace, timeline: Timeline, t: float, view: View) -> Frame:
         focus_radius=LINE * 0.62,
         **parts.arrays(),
     )
-
-
-class _Parts:
-    """The arrays of a frame while they are being gathered."""
-
-    def __init__(self) -> None:
-        self._rows: dict[str, list[Rows]] = {}
-
-    def add(self, name: str, rows: Rows) -> None:
-        if len(rows):
-            self._rows.setdefault(name, []).append(rows)
-
-    def mark(self, selected: int, colors: Theme) -> None:
-        """Give the selected block a bright edge."""
-        for name in ("solids", "glass") if selected else ():
-            for rows in self._rows.get(name, ()):
-                rows["edge_color"][rows["pick"] == selected] = (*colors.linear("text"), 1.0)
-
-    def arrays(self) -> dict[str, Rows]:
-        return {name: np.concatenate(rows) for name, rows in self._rows.items()}
-
-
-class _Lens(NamedTuple):
-    """The part of a view that framing depends on."""
-
-    preset: Preset
-    aspect: float
-    free: Free
-
-
-@dataclass(frozen=True, slots=True)
-class _Stand:
-    """Where the camera and the target are for one round: both move only between rounds."""
-
-    pose: Pose
-    line: float
-    target: tuple[float, float, float]
-
-    def towards(self, other: _Stand, progress: float) -> _Stand:
-        if progress >= 1.0 or self == other:
-            return other
-        x, y, z = (a + (b - a) * progress for a, b in zip(self.target, other.target, strict=True))
-        line = self.line + (other.line - self.line) * progress
-        return _Stand(self.pose.towards(other.pose, progress), line, (x, y, z))
-
-
-@lru_cache(maxsize=256)
-def _stand(line: int, left: float, right: float, view: _Lens) -> _Stand:
-    """Frame what lies from `left` to `right` on a line, with both models in the picture.
-
-    Short stretches get the same frame as long ones, so that the camera seldom has to move.
-    """
-    z = line * PITCH
-    middle = max((left + right) / 2 - 0.6, SHORTEST / 2 - 0.6)
-    left, right = min(left, middle - SHORTEST / 2), max(right, middle + SHORTEST / 2)
-    target = (middle + 0.16 * (right - left), TARGET_BACK[0], z + TARGET_BACK[1])
-    reach = 1.2 * TARGET_RADIUS
-    points = [
-        *((x, y, z + dz) for x in (left, right) for y in (0.0, 1.4) for dz in (-0.8, 1.2)),
-        *((x, DRAFTER_HEIGHT + 0.5, z) for x in (left, right)),
-        *(tuple(np.add(target, axis)) for axis in np.vstack([np.eye(3), -np.eye(3)]) * reach),
-    ]
-    subject = np.array((middle, HEIGHT / 2, z))
-    direction = DIRECTIONS[view.preset]
-    pose = frame_points(np.array(points), subject, direction, view.aspect, view.free)
-    return _Stand(pose, float(line), target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,27 +91,18 @@ class _Moment:
     t: float
     view: View
     colors: Theme
-    stand: _Stand
+    stand: Stand
     faces: tuple[float, float] = (1.0, 0.0)
 
     @classmethod
     def of(cls, timeline: Timeline, t: float, view: View) -> _Moment:
         now = timeline.round_at(t)
-        stand = cls._stand_of(timeline, now, view)
+        stand = stand_for(timeline.page, now, view)
         if now >= 0:
-            before = cls._stand_of(timeline, now - 1, view)
+            before = stand_for(timeline.page, now - 1, view)
             progress = timeline.spans[now].approach.progress(t)
             stand = before.towards(stand, 1.0 if view.reduce_motion else ease(progress))
         return cls(timeline, now, t, view, theme(view.theme), stand)
-
-    @staticmethod
-    def _stand_of(timeline: Timeline, index: int, view: View) -> _Stand:
-        lens = _Lens(view.preset, view.width / max(view.height, 1), view.free)
-        if index < 0:
-            return _stand(timeline.page.prompt.line, 0.0, 0.0, lens)
-        slots = timeline.page.places[index]
-        words_before = max(slots.left - TWO_WORDS, 0.0)
-        return _stand(slots.line, words_before, slots.right + REST_AFTER, lens)
 
     @property
     def place(self) -> Place:
@@ -204,8 +116,14 @@ class _Moment:
     def round(self) -> Round:
         return self.timeline.rounds[self.now]
 
+    @property
+    def checked(self) -> tuple[Slot, ...]:
+        """What the pass looks at: the guesses, or the one empty slot where there are none."""
+        emitted = self.place.emitted
+        return self.place.guesses or ((emitted,) if emitted else ())
 
-def _text_so_far(parts: _Parts, m: _Moment) -> None:
+
+def _text_so_far(parts: Parts, m: _Moment) -> None:
     """The prompt and the committed words, lines sinking back as they age."""
     oldest = m.stand.line - LINES_BACK
     lines: dict[int, list[Place]] = {}
@@ -234,7 +152,7 @@ def _text_so_far(parts: _Parts, m: _Moment) -> None:
     parts.add("solids", rows[dim > 0.0])
 
 
-def _guesses(parts: _Parts, m: _Moment) -> None:
+def _guesses(parts: Parts, m: _Moment) -> None:
     """The round's guesses: dropped, judged from left to right, kept, broken or let go."""
     slots, spans, t = m.place.guesses, m.spans, m.t
     if not slots:
@@ -292,7 +210,7 @@ def _guesses(parts: _Parts, m: _Moment) -> None:
     parts.add("glyphs", blocks.guess_engraving(m.place).at(centers, ink, m.faces))
 
 
-def _closing(parts: _Parts, m: _Moment) -> None:
+def _closing(parts: Parts, m: _Moment) -> None:
     """The target's own token comes down from its side: a correction or a bonus."""
     slot, spans = m.place.emitted, m.spans
     if slot is None or m.t < spans.land.start:
@@ -320,13 +238,13 @@ def _closing(parts: _Parts, m: _Moment) -> None:
     parts.add("glyphs", engraving.at(centers, np.array([(*white, alpha)]), m.faces, shape))
 
 
-def _box(parts: _Parts, m: _Moment) -> None:
+def _box(parts: Parts, m: _Moment) -> None:
     """The check closes around all guesses at once and opens after the verdicts.
 
     Where nothing was guessed it closes around the one empty slot.
     """
     spans, t = m.spans, m.t
-    inside = m.place.guesses or ((m.place.emitted,) if m.place.emitted else ())
+    inside = m.checked
     opened = _between(t, spans.crack.start, spans.crack.start + 0.28)
     if not inside or t < spans.close.start or opened >= 1.0:
         return
@@ -334,24 +252,25 @@ def _box(parts: _Parts, m: _Moment) -> None:
     away = 0.0 if m.view.reduce_motion else 1.0 - closed
     left, right = inside[0].left - MARGIN, inside[-1].right + MARGIN
     rows = np.zeros(1, BLOCK)
+    half = (HEIGHT + MARGIN) / 2  # it stands on the ground, as the guesses do
+    swollen = 1.0 + 0.12 * away
     rows["center"] = (
         (left + right) / 2,
-        HEIGHT / 2 + 1.5 * away + 0.3 * opened,
+        half + FLOOR + 1.5 * away + 0.3 * opened,
         m.place.z - 2.0 * away,
     )
-    swollen = 1.0 + 0.12 * away
     rows["half"] = (
         (right - left) / 2 * swollen,
-        (HEIGHT / 2 + MARGIN) * swollen,
+        half * swollen,
         (DEPTH / 2 + MARGIN) * swollen,
     )
     tone = np.array(m.colors.linear("box"))
     rows["color"] = (*tone, 0.07 * closed * (1.0 - opened))
-    rows["edge_color"] = (*tone * (1.0 + 0.5 * _pulse(spans, t)), closed * (1.0 - opened))
+    rows["edge_color"] = (*tone * (1.0 + 0.5 * models.pulse(spans, t)), closed * (1.0 - opened))
     parts.add("boxes", rows)
 
 
-def _shards(parts: _Parts, m: _Moment) -> None:
+def _shards(parts: Parts, m: _Moment) -> None:
     """The rejected guess in pieces; the last of them may still lie there in the next round."""
     if m.view.reduce_motion:
         return
@@ -374,97 +293,66 @@ def _shards(parts: _Parts, m: _Moment) -> None:
         parts.add("shatters", rows)
 
 
-def _target(parts: _Parts, m: _Moment) -> None:
-    """The large calm sphere; a cone of light joins it to the box while a pass runs."""
-    level = _pulse(m.spans, m.t) if m.now >= 0 else 0.0
-    rows = np.zeros(1, SPHERE)
-    rows["center"], rows["radius"] = m.stand.target, TARGET_RADIUS
-    rows["color"], rows["glow"] = (*m.colors.linear("target"), 1.0), level
-    parts.add("spheres", rows)
-    inside = (m.place.guesses or (m.place.emitted,)) if m.now >= 0 else ()
-    if level <= 0.0 or not inside or inside[0] is None or inside[-1] is None:
+def _models(parts: Parts, m: _Moment) -> None:
+    """The target, its light while a pass runs, and the drafter if it takes part."""
+    level = models.pulse(m.spans, m.t) if m.now >= 0 else 0.0
+    parts.add("spheres", models.target(m.stand.target, level, m.colors))
+    if m.now < 0:
         return
-    left, right = inside[0].left - MARGIN, inside[-1].right + MARGIN
-    beam = np.zeros(1, BEAM)
-    beam["start"] = m.stand.target
-    beam["end"] = ((left + right) / 2, HEIGHT + MARGIN, m.place.z)
-    beam["half"] = ((right - left) / 2, DEPTH / 2 + MARGIN)
-    beam["color"] = (*m.colors.linear("target"), 0.30 * level)
-    parts.add("beams", beam)
+    inside = m.checked
+    if inside and level > 0.0:
+        left, right = inside[0].left - MARGIN, inside[-1].right + MARGIN
+        z = m.place.z
+        parts.add("beams", models.beam(m.stand.target, left, right, z, level, m.colors))
+    before = max(m.now - 1, 0)
+    sizes = [m.timeline.rounds[i].settings.effective_k > 0 for i in (before, m.now)]
+    size = float(np.interp(m.spans.approach.progress(m.t), (0.0, 1.0), sizes))
+    if size > 0.0:
+        last = m.timeline.page.places[before] if m.now else None
+        where = models.drafter_at(m.place, last, m.spans, m.t, not m.view.reduce_motion)
+        working = any(step.holds(m.t) for step in m.spans.steps)
+        parts.add("spheres", models.drafter(where, size, working, m.colors))
 
 
-def _drafter(parts: _Parts, m: _Moment) -> None:
-    """The small quick sphere above the slot it fills next."""
-    came = m.spans.approach.progress(m.t)
-    size = float(m.round.settings.effective_k > 0)
-    before = m.timeline.rounds[m.now - 1] if m.now else m.round
-    size = size * came + float(before.settings.effective_k > 0) * (1.0 - came)
-    if size <= 0.0:
+def _zones(parts: Parts, m: _Moment) -> None:
+    """The zones' names, written on the ground beside and before them, for the first rounds."""
+    seen = 1.0 - m.spans.approach.progress(m.t) if m.now == NAMED_ROUNDS else 1.0
+    if m.now > NAMED_ROUNDS or seen <= 0.0:
         return
-    x, z = _drafter_at(m, came)
-    working = any(step.holds(m.t) for step in m.spans.steps)
-    rows = np.zeros(1, SPHERE)
-    rows["center"], rows["radius"] = (x, DRAFTER_HEIGHT, z), DRAFTER_RADIUS * size
-    rows["color"] = (*m.colors.linear("drafter"), 1.0)
-    rows["glow"] = 0.9 if working else 0.3
-    parts.add("spheres", rows)
-
-
-def _drafter_at(m: _Moment, came: float) -> tuple[float, float]:
-    """Where the drafter is, x and z: on its way to the round, or over the slots."""
-    slots = m.place.guesses
-    stops = [slot.center for slot in slots]
-    stops.append(slots[-1].right + REST_AFTER if slots else m.place.left + REST_AFTER)
-    if came < 1.0 and m.now > 0 and not m.view.reduce_motion:
-        last = m.timeline.page.places[m.now - 1]
-        gone = (last.guesses[-1].right if last.guesses else last.left) + REST_AFTER
-        way = ease(came)
-        return gone + (stops[0] - gone) * way, last.z + (m.place.z - last.z) * way
-    drops = [drop.start for drop in m.spans.drops]
-    done = sum(m.t >= start for start in drops)
-    if done == 0:
-        return stops[0], m.place.z
-    room = min(drops[done] - drops[done - 1], HOP) if done < len(drops) else HOP
-    way = min((m.t - drops[done - 1]) / max(room, 1e-6), 1.0)
-    way = 1.0 if m.view.reduce_motion else ease(way)
-    return stops[done - 1] + (stops[done] - stops[done - 1]) * way, m.place.z
-
-
-def _zones(parts: _Parts, m: _Moment) -> None:
-    """Names of the zones, written on the ground before them, for the first rounds."""
-    fading = 0.0
-    if m.now >= LABELLED_ROUNDS:
-        fading = m.spans.approach.progress(m.t) if m.now == LABELLED_ROUNDS else 1.0
-    if fading >= 1.0:
-        return
-    prompt = m.timeline.page.prompt
-    zones: list[tuple[str, Role, float, float, int]] = []  # words, role, from, to, line
-    prompt = m.timeline.page.prompt
+    prompt, places = m.timeline.page.prompt, m.timeline.page.places
     if prompt.lines and prompt.lines[-1]:
-        row = prompt.lines[-1]
-        zones.append(("prompt", "prompt", row[0].left, row[-1].right, len(prompt.lines) - 1))
+        _name(parts, m, "prompt", "prompt", None, prompt.z(len(prompt.lines) - 1), seen)
     if m.now > 0:
-        first, last = m.timeline.page.places[0], m.timeline.page.places[m.now - 1]
-        start = first.left if first.line == last.line else 0.0
-        zones.append(("committed", "committed", start, last.cursor, last.line))
+        first, last = places[0], places[m.now - 1]
+        shared = first.line == last.line and first.left > 0.0  # with the prompt
+        room = (first.left, last.cursor) if shared else None
+        _name(parts, m, "committed", "committed", room, last.z, seen)
     if m.now >= 0 and m.place.guesses and m.spans.drops[0].start <= m.t < m.spans.crack.start:
         slots = m.place.guesses
-        zones.append(("guesses", "guess", slots[0].left, slots[-1].right, m.place.line))
-    present = m.place.line if m.now >= 0 else prompt.line
-    right_axis, up_axis = np.array((GROUND_EM, 0.0, 0.0)), np.array((0.0, 0.0, -GROUND_EM))
-    for words, role, left, right, line in zones:
-        where = np.array((left, 0.012, line * PITCH + DEPTH / 2 + 0.22 + 0.75 * GROUND_EM))
-        if line < present:
-            where = np.array((right + 0.4, 0.012, line * PITCH + 0.3 * GROUND_EM))
-        elif text.measure(words) * GROUND_EM > right - left:
-            continue
-        tone = np.array((*m.colors.linear(role), 0.95 * (1.0 - fading)))
-        parts.add("glyphs", text.rows(text.quads(words), where, right_axis, up_axis, tone))
+        room = slots[0].left, slots[-1].right
+        _name(parts, m, "guesses", "guess", room, m.place.z, seen)
 
 
-def _pulse(spans: RoundSpans, t: float) -> float:
-    """Level of the target's one swell per pass."""
-    return swell(t - spans.pulse.start, spans.pulse.end - t, PULSE_RISE, PULSE_FALL)
+def _name(
+    parts: Parts,
+    m: _Moment,
+    words: str,
+    role: Role,
+    room: tuple[float, float] | None,
+    z: float,
+    alpha: float,
+) -> None:
+    """Write a zone's name before its blocks (if they leave it room), or left of its line."""
+    wide = text.measure(words) * GROUND_EM
+    if room is None:
+        where = np.array((-0.4 - wide, FLOOR, z + 0.3 * GROUND_EM))
+    elif wide <= room[1] - room[0]:
+        where = np.array((room[0], FLOOR, z + DEPTH / 2 + MARGIN + GROUND_EM))
+    else:
+        return
+    right, up = np.array((GROUND_EM, 0.0, 0.0)), np.array((0.0, 0.0, -GROUND_EM))
+    tone = np.array((*m.colors.linear(role), alpha))
+    parts.add("glyphs", text.rows(text.quads(words), where, right, up, tone))
 
 
 def _between(t: float, start: float, end: float) -> float:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from visualizer.stage import pick, text
 from visualizer.stage.frame import BLOCK, GLYPH
-from visualizer.stage.layout import DEPTH, HEIGHT, PITCH, PROMPT_HEIGHT, Place, PromptPlace, Slot
+from visualizer.stage.layout import DEPTH, HEIGHT, PROMPT_HEIGHT, Place, PromptPlace, Slot
 from visualizer.stage.theme import EMBLEMS, RGB, Role, Theme, theme
 
 Floats = NDArray[np.float64]
@@ -206,7 +206,7 @@ def prompt(place: PromptPlace, theme_name: str) -> tuple[Matter, ...]:
     lines = []
     for line, slots in enumerate(place.lines):
         blocks = bodies(
-            centers_of(slots, line * PITCH, PROMPT_HEIGHT),
+            centers_of(slots, place.z(line), PROMPT_HEIGHT),
             halves_of(slots, PROMPT_HEIGHT),
             np.array((*colors.linear("prompt"), 1.0)) * (0.75, 0.75, 0.75, 1.0),
             np.array((*colors.linear("prompt"), 0.35)),

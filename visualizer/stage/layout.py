@@ -18,17 +18,19 @@ from visualizer.stage.text import Label, fit, visible
 EM = 0.62  # size of block labels, world units
 HEIGHT = 1.0
 DEPTH = 0.84
-EMBLEM = 0.36  # room for the shape beside a label
+EMBLEM = 0.42  # room for the shape beside a label
 PAD = 0.19  # from a label to the side of its block
 WIDEST = 4.4
 NARROWEST = 0.66
-WORD_GAP = 0.26  # before a token that starts with a space
+WORD_GAP = 0.32  # before a token that starts with a space
 JOIN_GAP = 0.07  # before one that continues a word
-LINE = 18.0  # a round that would reach past this starts a new line
+MARGIN = 0.25  # of the box around a round's guesses; it may touch no earlier block
+LINE = 15.5  # a round that would reach past this starts a new line
 PITCH = 2.35  # from line to line
 
 PROMPT_EM = 0.44
 PROMPT_HEIGHT = 0.6
+PROMPT_BACK = 0.5
 PROMPT_LINES = 2  # at most; what does not fit folds into one block
 
 
@@ -58,8 +60,9 @@ class Slot:
 class Place:
     """Where one round lies: slots of its guesses, and of the token that ends it.
 
-    The first `accepted` guesses stay; `role` is the colour of what ended the round.
-    `cursor` is where the next token would start on the line. Compared by identity, so that
+    `before` is where the second-last committed token of the line starts (the place itself
+    where there is none): two words of context. The first `accepted` guesses stay; `role` is
+    the colour of what ended the round. `cursor` is where the next token would start on the line. Compared by identity, so that
     what is drawn of a round can be remembered per place.
     """
 
@@ -71,10 +74,22 @@ class Place:
     emitted: Slot | None
     left: float
     cursor: float
+    before: float
 
     @property
     def z(self) -> float:
         return self.line * PITCH
+
+    @property
+    def kept(self) -> tuple[Slot, ...]:
+        """Slots of the tokens that the round adds to the text."""
+        accepted = self.guesses[: self.accepted]
+        return (*accepted, self.emitted) if self.emitted else accepted
+
+    @property
+    def reach(self) -> float:
+        """How far right anything of the round ever is: guesses, a bonus, the parked drafter."""
+        return self.right + 1.1
 
     @property
     def right(self) -> float:
@@ -84,11 +99,19 @@ class Place:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PromptPlace:
-    """Where the prompt lies: one tuple of slots per line, and where the reply starts."""
+    """Where the prompt lies: one tuple of slots per line, and where the reply starts.
+
+    `back` is how much further back it lies than its lines, where the reply does not continue
+    its last one: low blocks would vanish behind the reply.
+    """
 
     lines: tuple[tuple[Slot, ...], ...]
     line: int
     cursor: float
+    back: float = 0.0
+
+    def z(self, line: int) -> float:
+        return line * PITCH - self.back
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,9 +126,11 @@ class Page:
         places = list(self.places[:kept])
         for each in rounds:
             line, cursor = self.prompt.line, self.prompt.cursor
-            if places:
-                line, cursor = places[-1].line, places[-1].cursor
-            places.append(_place(each, line, cursor))
+            words = [slot.left for slot in self.prompt.lines[-1]] if cursor > 0.0 else []
+            for last in places[-2:]:
+                words = [*(words if last.line == line else []), *(s.left for s in last.kept)]
+                line, cursor = last.line, last.cursor
+            places.append(_place(each, line, cursor, tuple(words[-2:])))
         return replace(self, places=tuple(places))
 
 
@@ -117,27 +142,38 @@ def _cell(text: str, em: float) -> tuple[Label, float, float]:
     return label, max(label.width + 2 * PAD, NARROWEST), gap
 
 
-def _slot(text: str, cursor: float, em: float = EM, emblem: float = 0.0) -> Slot:
-    """A slot after a gap from `cursor`, or without one at a line's start."""
+def _slot(
+    text: str, cursor: float, em: float = EM, emblem: float = 0.0, apart: float = 0.0
+) -> Slot:
+    """A slot after a gap (at least `apart`) from `cursor`, or without one at a line's start."""
     label, width, gap = _cell(text, em)
-    return Slot(label, cursor + gap if cursor > 0.0 else 0.0, width + emblem, emblem)
+    left = cursor + max(gap, apart) if cursor > 0.0 else 0.0
+    return Slot(label, left, width + emblem, emblem)
 
 
-def _slots(texts: Iterable[str], cursor: float, em: float = EM) -> tuple[Slot, ...]:
-    """Slots side by side from `cursor` on."""
+def _slots(texts: Iterable[str], cursor: float) -> tuple[Slot, ...]:
+    """Slots side by side; the first one far enough from `cursor` for a box around them."""
     slots: list[Slot] = []
     for text in texts:
-        slots.append(_slot(text, slots[-1].right if slots else cursor, em))
+        if slots:
+            slots.append(_slot(text, slots[-1].right))
+        else:
+            slots.append(_slot(text, cursor, apart=MARGIN + 0.05))
     return tuple(slots)
 
 
-def _place(each: Round, line: int, cursor: float) -> Place:
+def _place(each: Round, line: int, cursor: float, words: tuple[float, ...]) -> Place:
+    """Lay out a round from `cursor` on; `words` is where the last words before it start."""
     guesses = _slots([guess.token.text for guess in each.guesses], cursor)
     end = guesses[each.accepted - 1].right if each.accepted else cursor
-    emitted = _slot(each.emitted.token.text, end, emblem=EMBLEM) if each.emitted else None
+    apart = 0.0 if each.accepted else MARGIN + 0.05
+    emitted = None
+    if each.emitted:
+        emitted = _slot(each.emitted.token.text, end, emblem=EMBLEM, apart=apart)
     slots = (*guesses, emitted) if emitted else guesses
     if cursor > 0.0 and max((slot.right for slot in slots), default=0.0) > LINE:
-        return _place(each, line + 1, 0.0)
+        return _place(each, line + 1, 0.0, ())
+    left = slots[0].left if slots else cursor
     return Place(
         index=each.index,
         accepted=each.accepted,
@@ -145,8 +181,9 @@ def _place(each: Round, line: int, cursor: float) -> Place:
         line=line,
         guesses=guesses,
         emitted=emitted,
-        left=slots[0].left if slots else cursor,
+        left=left,
         cursor=emitted.right if emitted else end,
+        before=words[0] if words else left,
     )
 
 
@@ -171,7 +208,7 @@ def page_of(header: RunHeader | None) -> Page:
             break
     last = len(lines) - 1
     if header.chat or not texts:
-        return Page(PromptPlace(tuple(lines), last + bool(texts), 0.0))
+        return Page(PromptPlace(tuple(lines), last + bool(texts), 0.0, PROMPT_BACK))
     return Page(PromptPlace(tuple(lines), last, lines[-1][-1].right))
 
 

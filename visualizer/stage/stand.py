@@ -1,0 +1,77 @@
+"""Where the camera and the target stand for a round. Both move only between rounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from visualizer.stage.camera import DIRECTIONS, Free, Pose, frame_points
+from visualizer.stage.layout import HEIGHT, PITCH, Page
+from visualizer.stage.models import DRAFTER_HEIGHT, PARKED, TARGET_BACK, TARGET_RADIUS
+from visualizer.stage.view import Preset, View
+
+SHORTEST = 13.4  # the camera frames at least this much of a line
+LEAD = 0.6  # free ground before a line's start
+NAMED_ROUNDS = 2  # rounds in which the zones' names are written beside the lines
+NAMES = 2.6  # room for them before a line's start
+LINES_BACK = 5.4  # older lines have sunk into the ground
+
+
+class Lens(NamedTuple):
+    """The part of a view that framing depends on."""
+
+    preset: Preset
+    aspect: float
+    free: Free
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """`line` is the line in front, a fraction while the camera goes on to the next one."""
+
+    pose: Pose
+    line: float
+    target: tuple[float, float, float]
+
+    def towards(self, other: Stand, progress: float) -> Stand:
+        """The stand `progress` (0..1) of the way to `other`."""
+        if progress >= 1.0 or self == other:
+            return other
+        x, y, z = (a + (b - a) * progress for a, b in zip(self.target, other.target, strict=True))
+        line = self.line + (other.line - self.line) * progress
+        return Stand(self.pose.towards(other.pose, progress), line, (x, y, z))
+
+
+def stand_for(page: Page, index: int, view: View) -> Stand:
+    """Return the stand for round `index`; -1 is the prompt, before the first round."""
+    lens = Lens(view.preset, view.width / max(view.height, 1), view.free)
+    names = NAMES if index < NAMED_ROUNDS else 0.0
+    if index < 0:
+        return _stand(page.prompt.line, -names, 0.0, lens)
+    place = page.places[index]
+    left = min(place.before, -names) if names else place.before
+    return _stand(place.line, left, place.reach, lens)
+
+
+@lru_cache(maxsize=256)
+def _stand(line: int, left: float, right: float, lens: Lens) -> Stand:
+    """Frame what lies from `left` to `right` on a line, with both models in the picture.
+
+    Short stretches get the same frame as long ones, so that the camera seldom has to move.
+    """
+    z = line * PITCH
+    middle = max((left + right) / 2, SHORTEST / 2 + min(left, -LEAD))
+    left, right = min(left, middle - SHORTEST / 2), max(right, middle + SHORTEST / 2)
+    target = (middle + 0.16 * (right - left), TARGET_BACK[0], z + TARGET_BACK[1])
+    reach = 1.2 * TARGET_RADIUS
+    points = [
+        *((x, y, z + dz) for x in (left, right) for y in (0.0, 1.4) for dz in (-0.8, PARKED[1])),
+        *((x, DRAFTER_HEIGHT + 0.4, z) for x in (left, right)),
+        *(tuple(np.add(target, axis)) for axis in np.vstack([np.eye(3), -np.eye(3)]) * reach),
+    ]
+    subject = np.array((middle, HEIGHT / 2, z))
+    pose = frame_points(np.array(points), subject, DIRECTIONS[lens.preset], lens.aspect, lens.free)
+    return Stand(pose, float(line), target)
