@@ -168,6 +168,26 @@ class Session:
         self.finished = None
         self._finish_at_limits()
 
+    def restart(self, seed: int) -> None:
+        """Take back every round and begin again from the prompt with another seed."""
+        self.rewind(0, self.header.settings)
+        self._draws = Draws(seed)
+        self.header = replace(self.header, seed=seed)
+
+    def top_gap(self, length: int) -> float:
+        """How far apart the target's two highest logits are after the first `length` ids.
+
+        A gap the size of rounding is where two equally right computations may part.
+        """
+        self._target.rollback(min(self._target.length, length - 1))
+        logits = self._target.forward(self._ids[self._target.length : length], last_only=True)
+        highest = logits[-1].topk(2).values
+        missing = self._ids[self._target.length : -1]
+        if missing:
+            self._target.forward(missing, last_only=True)
+        self._settle()
+        return float(highest[0] - highest[1])
+
     def cancel(self) -> None:
         """End the run where it is."""
         self._finish("cancelled")
