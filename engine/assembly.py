@@ -65,6 +65,11 @@ class Engine:
         return ("n-gram",)
 
     @property
+    def described(self) -> dict[str, object]:
+        """What a measurement was made on."""
+        return {"target": self._name, "device": "cpu", "dtype": "float32", "kernel": "torch"}
+
+    @property
     def eos_ids(self) -> tuple[int, ...]:
         return self._tokenizer.eos_ids
 

@@ -57,9 +57,11 @@ def probe(snippet: str, seconds: float = _PROBE_SECONDS, **environment: str) -> 
         return Probe(None, f"no answer within {seconds:.0f} s")
     except OSError as error:
         return Probe(None, str(error))
-    lines = done.stdout.strip().splitlines()
-    if done.returncode == 0 and lines:
-        return Probe(json.loads(lines[-1]))
+    if done.returncode == 0:
+        try:
+            return Probe(json.loads(done.stdout.strip().splitlines()[-1]))
+        except (IndexError, ValueError):
+            return Probe(None, "the check gave no result")
     if done.returncode < 0:
         return Probe(None, f"the check itself crashed (signal {-done.returncode})")
     words = done.stderr.strip().splitlines()

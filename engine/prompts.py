@@ -11,6 +11,8 @@ from pathlib import Path
 
 from engine.codec import CodecError, from_plain
 
+CURATED = Path(__file__).resolve().parent.parent / "assets" / "prompts.json"
+
 
 @dataclass(frozen=True, slots=True)
 class Prompt:

@@ -1,7 +1,7 @@
 """Serves one picture: turns requests into runs, a bounded number of rounds ahead of it.
 
-The loop has one rule: obey requests first, then make the next round if the picture is less
-than `LOOKAHEAD` rounds behind, else wait. A run that fails is an event (`RunFailed`) and the
+The loop has one rule: obey requests first, then make rounds, in bursts, until the picture is
+`LOOKAHEAD` rounds behind, else wait. A run that fails is an event (`RunFailed`) and the
 process lives; an engine that cannot be opened is an `EngineState` and the process ends.
 
 Knows requests, events and an engine's verbs; nothing of pipes, pictures or the mathematics
@@ -33,6 +33,9 @@ from engine.trace import (
 
 LOOKAHEAD = 6
 """Rounds made beyond the last one shown: never starves a picture, and little to take back."""
+
+REFILL = 3
+"""Rounds left when more are made: in bursts, because a pass after a pause is a cold one."""
 
 Inbox = queue.SimpleQueue[Request | CodecError]
 Emit = Callable[[Message], None]
@@ -87,6 +90,7 @@ class Worker:
         self._session: Session | None = None
         self._made = 0  # rounds of the run so far
         self._shown = 0  # of which the picture has begun to show so many
+        self._filling = True  # in a burst
         emit(self._ready)
 
     def work(self) -> None:
@@ -105,9 +109,10 @@ class Worker:
 
     def _next_request(self) -> Request | CodecError | None:
         """The oldest request; None when there is none and a round is due."""
-        due = self._unfinished is not None and self._made - self._shown < LOOKAHEAD
+        ahead = self._made - self._shown
+        self._filling = ahead < LOOKAHEAD and (self._filling or ahead <= REFILL)
         try:
-            return self._inbox.get(block=not due)
+            return self._inbox.get(block=not (self._filling and self._unfinished))
         except queue.Empty:
             return None
 

@@ -31,7 +31,7 @@ from engine.trace import (
     Trace,
     fold,
 )
-from engine.worker import LOOKAHEAD, Worker
+from engine.worker import LOOKAHEAD, REFILL, Worker
 
 GUESSING = Settings(drafter="n-gram", k=3)
 PROMPT = "abcabcabcabc"
@@ -131,10 +131,13 @@ def test_rounds_wait_for_the_picture(live: Live) -> None:
     live.until(lambda said: len(rounds_in(said)) == LOOKAHEAD)
     live.settle()
     assert len(rounds_in(live.said)) == LOOKAHEAD
-    live.client.send(Shown(2))
-    live.until(lambda said: len(rounds_in(said)) == LOOKAHEAD + 2)
+    live.client.send(Shown(LOOKAHEAD - REFILL - 1))
     live.settle()
-    assert len(rounds_in(live.said)) == LOOKAHEAD + 2
+    assert len(rounds_in(live.said)) == LOOKAHEAD, "more than enough is left"
+    live.client.send(Shown(LOOKAHEAD - REFILL))
+    live.until(lambda said: len(rounds_in(said)) == 2 * LOOKAHEAD - REFILL)
+    live.settle()
+    assert len(rounds_in(live.said)) == 2 * LOOKAHEAD - REFILL
 
 
 def test_a_change_acts_at_the_next_round_not_shown(live: Live) -> None:
