@@ -239,7 +239,7 @@ class App:
             hud=hud,
             end=spans[-1].end if spans else 0.0,
             round_starts=tuple(each.start for each in spans),
-            badge=self._badge or ("LIVE" if feed.live else "RECORDED"),
+            badge=self._badge or ("LIVE" if feed.live or header is None else "RECORDED"),
             header=header,
             engine=EngineView(
                 expected=feed.has_engine,

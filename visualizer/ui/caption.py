@@ -9,6 +9,7 @@ from visualizer.stage.theme import EMBLEMS
 from visualizer.ui import widgets
 from visualizer.ui.layout import Rect
 from visualizer.ui.panel import Ui
+from visualizer.ui.style import faded
 
 CAPTION_SIZE = 23.0
 _PLAIN = {"text", "label", ""}
@@ -32,7 +33,7 @@ def _line(ui: Ui, band: Rect, y: float, pieces: tuple[Piece, ...]) -> None:
     words = [(_shaped(piece), piece.role) for piece in pieces]
     widths = [float(imgui.calc_text_size(text).x) for text, _ in words]
     x = band.x + max((band.width - sum(widths)) / 2, 8 * ui.style.unit)
-    shade = widgets.u32((0.0, 0.0, 0.0, 0.55))
+    shade = widgets.u32(faded(ui.style.palette.panel, 0.6))
     for (text, role), width in zip(words, widths, strict=True):
         color = ui.style.palette.text if role in _PLAIN else ui.style.role(role)
         lift = 1.5 * ui.style.unit

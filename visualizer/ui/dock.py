@@ -35,7 +35,7 @@ def draw(ui: Ui, rect: Rect, model: UiModel) -> None:
         _prompt(ui, model, lines=2 if compact else 3)
         imgui.end_disabled()
         _space(ui, 2)
-        room = imgui.get_content_region_avail().y
+        room = imgui.get_content_region_avail().y - 4 * ui.style.unit
         least, most = (height * ui.style.unit for height in HISTOGRAM_HEIGHT)
         if room > most:
             imgui.dummy(imgui.ImVec2(0, room - most - imgui.get_style().item_spacing.y))
@@ -166,11 +166,12 @@ def _start(ui: Ui, model: UiModel) -> None:
     blocked = blank or not engine.expected or engine.fault is not None
     imgui.begin_disabled(blocked or engine.starting)
     imgui.push_style_color(imgui.Col_.button, imgui.ImVec4(*ui.style.role("committed")))
+    imgui.push_style_color(imgui.Col_.text, imgui.ImVec4(1.0, 1.0, 1.0, 1.0))
     with widgets.font(ui.style, 16, bold=True):
         label = "Starting…" if engine.starting and not blocked else "Start"
         if imgui.button(f"{label}##start", imgui.ImVec2(-1, 0)):
             ui.emit(act.StartRun())
-    imgui.pop_style_color()
+    imgui.pop_style_color(2)
     imgui.end_disabled()
     ui.mark("start")
     if imgui.is_item_hovered(imgui.HoveredFlags_.allow_when_disabled):

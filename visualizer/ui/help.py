@@ -42,7 +42,7 @@ def draw(ui: Ui, layout: Layout, renderer: str) -> None:
     width = min(600 * unit, layout.width * 0.9)
     rect = Rect((layout.width - width) / 2, (layout.height - height) / 2, width, height)
     imgui.set_next_window_focus()
-    imgui.push_style_color(imgui.Col_.window_bg, imgui.ImVec4(*palette.panel[:3], 0.98))
+    imgui.push_style_color(imgui.Col_.window_bg, imgui.ImVec4(*palette.panel))
     imgui.push_style_var(imgui.StyleVar_.window_rounding, 10 * unit)
     imgui.push_style_var(imgui.StyleVar_.window_padding, imgui.ImVec2(28 * unit, 22 * unit))
     with widgets.panel("help", rect, scrolls=True):

@@ -20,6 +20,20 @@ SMALL_SIZE = 13.5
 FIGURE_SIZE = 28.0
 SYMBOLS = "DejaVuSans-Bold.ttf"
 
+# Panel, raised, line, dim text.
+_DARK = (
+    (0.062, 0.072, 0.094),
+    (0.137, 0.157, 0.196),
+    (0.212, 0.239, 0.290),
+    (0.655, 0.690, 0.745),
+)
+_LIGHT = (
+    (0.953, 0.957, 0.965),
+    (0.886, 0.898, 0.914),
+    (0.769, 0.788, 0.816),
+    (0.345, 0.384, 0.435),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Palette:
@@ -76,14 +90,17 @@ def _font(main: Path, symbols: Path) -> imgui.ImFont:
 
 
 def palette_of(theme: str) -> Palette:
-    """Panel colours that go with a theme's stage."""
+    """Panel colours that go with a theme's stage: dark panels where its text is light."""
     table = theme_of(theme)
+    text = table.srgb("text")
+    surfaces = _DARK if text[1] > 0.5 else _LIGHT
+    panel, raised, line, dim = ((*color, 1.0) for color in surfaces)
     return Palette(
-        panel=(0.062, 0.072, 0.094, 1.0),
-        raised=(0.137, 0.157, 0.196, 1.0),
-        line=(0.212, 0.239, 0.290, 1.0),
-        text=(*table.srgb("text"), 1.0),
-        dim=(0.655, 0.690, 0.745, 1.0),
+        panel=panel,
+        raised=raised,
+        line=line,
+        text=(*text, 1.0),
+        dim=dim,
         accent=(*table.srgb("guess"), 1.0),
         warning=(*table.srgb("warning"), 1.0),
     )
@@ -156,5 +173,6 @@ def _set_colors(palette: Palette) -> None:
     plot.set_color_(implot.Col_.frame_bg, imgui.ImVec4(0, 0, 0, 0))
     plot.set_color_(implot.Col_.plot_bg, imgui.ImVec4(0, 0, 0, 0))
     plot.set_color_(implot.Col_.plot_border, imgui.ImVec4(0, 0, 0, 0))
+    plot.set_color_(implot.Col_.inlay_text, imgui.ImVec4(*palette.text))
     plot.set_color_(implot.Col_.axis_grid, imgui.ImVec4(*palette.line[:3], 0.5))
     plot.set_color_(implot.Col_.axis_text, imgui.ImVec4(*palette.dim))
