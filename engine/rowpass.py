@@ -1,0 +1,325 @@
+"""One forward pass over a few rows, compiled by numba: the fast way on a CPU.
+
+Decoding is bound by reading weights, so a pass reads each of them from memory once for all
+its rows. A few rows then cost little more than one: that is what makes verification cheap.
+A row's result does not depend, bit for bit, on how many rows share its pass: products are
+summed as `tiles` says, and everything else is computed a row at a time.
+
+Threads share a pass by claiming numbered tasks. A stage is over when its tasks are finished,
+not when every thread has arrived, so a thread the system has put aside holds up the others
+only while it sits on a task.
+
+Weights come as `tiles.dot_tile` takes them. Knows nothing of torch, files or text.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from engine.tiles import dot_tile, fetch, fetch_add, yield_core
+
+STAGES_PER_LAYER = 5
+_TASK_ROWS = 64  # weight rows of one task: few enough to stay cached for a second tile
+_HEAD_TASK_ROWS = 512
+_SPINS = 400  # looks at a counter before a waiting thread gives its core away
+
+Floats = NDArray[np.float32]
+
+
+_inner = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
+class Norms(NamedTuple):
+    attention: Floats  # (layers, hidden)
+    mlp: Floats  # (layers, hidden)
+    final: Floats  # (hidden,)
+
+
+class Matrices(NamedTuple):
+    """The four products of a layer, each a tuple as `tiles.dot_tile` takes it."""
+
+    qkv: Any
+    output: Any
+    gate_up: Any
+    down: Any
+
+
+class Rows(NamedTuple):
+    """Cache and rotary table: keys, values (layers · kv heads, context, dim), (context, dim/2)."""
+
+    keys: Floats
+    values: Floats
+    cos: Floats
+    sin: Floats
+
+
+class Scratch(NamedTuple):
+    """What a pass writes while it runs; `x` holds the embeddings when it starts."""
+
+    x: Floats  # (rows, hidden): the residual stream
+    normed: Floats  # (threads, rows, hidden)
+    scores: Floats  # (threads, context)
+    fused: Floats  # (rows, heads + 2 kv heads, dim), flattened to (rows · all heads, dim)
+    mixed: Floats  # (rows, heads · dim)
+    mlp: Floats  # (rows, 2 mlp)
+    activated: Floats  # (rows, mlp)
+    projected: Floats  # (rows, hidden)
+
+
+@_inner
+def _multiply(weight: Any, layer: int, first: int, last: int, x: Floats, out: Floats) -> None:
+    """out[:, first:last] = x · weight[layer, first:last]ᵀ, in even tiles of at most five x rows.
+
+    All tiles visit a pair of weight rows before the next pair is touched, so that reading
+    ahead from memory goes on evenly under the arithmetic. One x row alone is bound by memory
+    (float32: a single stream of weights is fastest) or by arithmetic (codes: four sums at once).
+    """
+    rows = x.shape[0]
+    n = first
+    if rows == 1:
+        if len(weight) == 2:
+            while n + 4 <= last:
+                dot_tile(4, 1, weight, layer, n, x, 0, out, 0)
+                n += 4
+        while n < last:
+            dot_tile(1, 1, weight, layer, n, x, 0, out, 0)
+            n += 1
+        return
+    tiles = (rows + 4) // 5
+    while n + 2 <= last:
+        for tile in range(tiles):
+            row = tile * rows // tiles
+            count = (tile + 1) * rows // tiles - row
+            if count == 5:
+                dot_tile(2, 5, weight, layer, n, x, row, out, row)
+            elif count == 4:
+                dot_tile(2, 4, weight, layer, n, x, row, out, row)
+            elif count == 3:
+                dot_tile(2, 3, weight, layer, n, x, row, out, row)
+            else:
+                dot_tile(2, 2, weight, layer, n, x, row, out, row)
+        n += 2
+    if n < last:
+        for row in range(rows):
+            dot_tile(1, 1, weight, layer, n, x, row, out, row)
+
+
+@njit(nogil=True, fastmath=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def _normalise(x: Floats, weight: Floats, eps: float, out: Floats) -> None:
+    """RMS norm of every row."""
+    for row in range(x.shape[0]):
+        squares = np.float32(0.0)
+        for k in range(x.shape[1]):
+            squares += x[row, k] * x[row, k]
+        factor = np.float32(1.0) / np.sqrt(squares / np.float32(x.shape[1]) + np.float32(eps))
+        for k in range(x.shape[1]):
+            out[row, k] = x[row, k] * factor * weight[k]
+
+
+@_inner
+def _rotate(head: Floats, cos: Floats, sin: Floats) -> None:
+    """Rotary position on one head (dim,), in place."""
+    half = cos.shape[0]
+    for k in range(half):
+        low, high = head[k], head[k + half]
+        head[k] = low * cos[k] - high * sin[k]
+        head[k + half] = high * cos[k] + low * sin[k]
+
+
+@_inner
+def _copy(source: Floats, target: Floats) -> None:
+    """target = source, as a loop: numba compiles array assignment into far more code."""
+    for k in range(source.shape[0]):
+        target[k] = source[k]
+
+
+@_inner
+def _place_head(
+    fused: Floats, head: int, heads: int, kv_heads: int, layer: int, start: int, cached: Rows
+) -> None:
+    """Finish one fused head for every row: turn queries and keys, store keys and values."""
+    every = heads + 2 * kv_heads
+    for row in range(fused.shape[0] // every):
+        vector = fused[row * every + head]
+        position = start + row
+        if head < heads + kv_heads:
+            _rotate(vector, cached.cos[position], cached.sin[position])
+        if heads <= head < heads + kv_heads:
+            _copy(vector, cached.keys[layer * kv_heads + head - heads, position])
+        elif head >= heads + kv_heads:
+            _copy(vector, cached.values[layer * kv_heads + head - heads - kv_heads, position])
+
+
+@_inner
+def _attend(
+    fused: Floats, query: int, keys_at: int, cached: Rows, seen: int, scores: Floats, out: Floats
+) -> None:
+    """Attention of fused row `query` over the first `seen` positions, into out (dim,)."""
+    dim = fused.shape[1]
+    keys = (cached.keys,)
+    n = 0
+    while n + 4 <= seen:
+        dot_tile(4, 1, keys, keys_at, n, fused, query, scores, 0)
+        n += 4
+    while n < seen:
+        dot_tile(1, 1, keys, keys_at, n, fused, query, scores, 0)
+        n += 1
+    scale = np.float32(1.0 / math.sqrt(dim))
+    highest = scores[0, 0]
+    for t in range(1, seen):
+        highest = max(highest, scores[0, t])
+    total = np.float32(0.0)
+    for t in range(seen):
+        scores[0, t] = math.exp((scores[0, t] - highest) * scale)
+        total += scores[0, t]
+    for k in range(dim):
+        out[k] = np.float32(0.0)
+    values = cached.values[keys_at]
+    for t in range(seen):
+        share = scores[0, t] / total
+        for k in range(dim):
+            out[k] += share * values[t, k]
+
+
+@_inner
+def _gate(mlp: Floats, first: int, last: int, out: Floats) -> None:
+    """out = silu(gate) · up for columns first … last - 1; mlp holds gates, then ups."""
+    size = out.shape[1]
+    for row in range(mlp.shape[0]):
+        for k in range(first, last):
+            gate = mlp[row, k]
+            out[row, k] = gate / (np.float32(1.0) + math.exp(-gate)) * mlp[row, size + k]
+
+
+@_inner
+def _claim_next(tickets: Any, finished: Any, stage: int) -> int:
+    """Report a task done and claim another."""
+    fetch_add(finished, stage)
+    return fetch_add(tickets, stage)
+
+
+@_inner
+def _wait(finished: Any, stage: int, tasks: int) -> None:
+    """Return once all tasks of the stage are finished."""
+    looks = 0
+    while fetch(finished, stage) < tasks:
+        looks += 1
+        if looks % _SPINS == 0:
+            yield_core()
+
+
+@_inner
+def _project_into(
+    tickets: Any, finished: Any, stage: int, weight: Any, layer: int, inner: Floats, work: Scratch
+) -> None:
+    """x += inner · weight[layer]ᵀ, as one stage."""
+    hidden = work.x.shape[1]
+    tasks = (hidden + _TASK_ROWS - 1) // _TASK_ROWS
+    task = fetch_add(tickets, stage)
+    while task < tasks:
+        first, last = task * _TASK_ROWS, min(hidden, (task + 1) * _TASK_ROWS)
+        _multiply(weight, layer, first, last, inner, work.projected)
+        for row in range(work.x.shape[0]):
+            for k in range(first, last):
+                work.x[row, k] += work.projected[row, k]
+        task = _claim_next(tickets, finished, stage)
+    _wait(finished, stage, tasks)
+
+
+@_inner
+def _attention_stages(
+    thread: int, tickets: Any, finished: Any, stage: int, layer: int, start: int,
+    norms: Norms, matrices: Matrices, cached: Rows, work: Scratch, eps: float,
+) -> None:  # fmt: skip
+    """x += attention of one layer: three stages."""
+    rows = work.x.shape[0]
+    every, dim = work.fused.shape[0] // rows, work.fused.shape[1]
+    heads = work.mixed.shape[1] // dim
+    kv_heads = (every - heads) // 2
+    normed = work.normed[thread]
+    fused = work.fused.reshape(rows, every * dim)
+
+    task = fetch_add(tickets, stage)
+    if task < every:
+        _normalise(work.x, norms.attention[layer], eps, normed)
+    while task < every:
+        _multiply(matrices.qkv, layer, task * dim, task * dim + dim, normed, fused)
+        _place_head(work.fused, task, heads, kv_heads, layer, start, cached)
+        task = _claim_next(tickets, finished, stage)
+    _wait(finished, stage, every)
+
+    stage += 1
+    scores = work.scores[thread : thread + 1]
+    task = fetch_add(tickets, stage)
+    while task < rows * heads:
+        row, head = task // heads, task % heads
+        keys_at = layer * kv_heads + head // (heads // kv_heads)
+        out = work.mixed[row, head * dim : head * dim + dim]
+        _attend(work.fused, row * every + head, keys_at, cached, start + row + 1, scores, out)
+        task = _claim_next(tickets, finished, stage)
+    _wait(finished, stage, rows * heads)
+
+    _project_into(tickets, finished, stage + 1, matrices.output, layer, work.mixed, work)
+
+
+@_inner
+def _mlp_stages(
+    thread: int, tickets: Any, finished: Any, stage: int, layer: int,
+    norms: Norms, matrices: Matrices, work: Scratch, eps: float,
+) -> None:  # fmt: skip
+    """x += gated MLP of one layer: two stages."""
+    size = work.activated.shape[1]
+    normed = work.normed[thread]
+    tasks = (size + _TASK_ROWS - 1) // _TASK_ROWS
+    task = fetch_add(tickets, stage)
+    if task < tasks:
+        _normalise(work.x, norms.mlp[layer], eps, normed)
+    while task < tasks:
+        first, last = task * _TASK_ROWS, min(size, (task + 1) * _TASK_ROWS)
+        _multiply(matrices.gate_up, layer, first, last, normed, work.mlp)
+        _multiply(matrices.gate_up, layer, size + first, size + last, normed, work.mlp)
+        _gate(work.mlp, first, last, work.activated)
+        task = _claim_next(tickets, finished, stage)
+    _wait(finished, stage, tasks)
+
+    _project_into(tickets, finished, stage + 1, matrices.down, layer, work.activated, work)
+
+
+@njit(nogil=True, cache=True)
+def layers_pass(
+    thread: int, tickets: Any, finished: Any, start: int,
+    norms: Norms, matrices: Matrices, cached: Rows, work: Scratch, eps: float, out: Floats,
+) -> None:  # fmt: skip
+    """Run every layer over new positions start…, then the final norm into out (rows, hidden).
+
+    Every thread of the team calls it with its own number, and thread 0 returns last with
+    `out` complete. `tickets` and `finished` are int64 zeros, one per stage, fresh each pass.
+    """
+    for layer in range(norms.attention.shape[0]):
+        stage = layer * STAGES_PER_LAYER
+        _attention_stages(
+            thread, tickets, finished, stage, layer, start, norms, matrices, cached, work, eps
+        )
+        _mlp_stages(thread, tickets, finished, stage + 3, layer, norms, matrices, work, eps)
+    if thread == 0:
+        _normalise(work.x, norms.final, eps, out)
+
+
+@njit(nogil=True, cache=True)
+def head_pass(
+    tickets: Any, finished: Any, weight: Any, layer: int, hidden: Floats, out: Floats
+) -> None:
+    """out (rows, vocab) = hidden · weight[layer]ᵀ, shared by every thread that calls it."""
+    size = out.shape[1]
+    tasks = (size + _HEAD_TASK_ROWS - 1) // _HEAD_TASK_ROWS
+    task = fetch_add(tickets, 0)
+    while task < tasks:
+        first, last = task * _HEAD_TASK_ROWS, min(size, (task + 1) * _HEAD_TASK_ROWS)
+        _multiply(weight, layer, first, last, hidden, out)
+        task = _claim_next(tickets, finished, 0)
+    _wait(finished, 0, tasks)
