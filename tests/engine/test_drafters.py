@@ -10,6 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.drafters import auto
+from engine.drafters.catalogue import LADDER, Catalogue, Makers, unigram
 from engine.drafters.model import CATCH_UP, LayerSkipDrafter, ModelDrafter
 from engine.drafters.ngram import NGramDrafter, latest_continuation
 from engine.drafters.proposal import DraftRequest, Proposal, common_prefix
@@ -262,3 +264,126 @@ def test_hybrid_asks_the_model_where_the_memory_is_silent():
     assert proposal.sources == ("store", "store", "store", "model")
     assert proposal.tokens[3] == alone(TINY_D, [9, 1, 2, 40, 41, 63], 1)[0]
     assert drafter.context == runner.context
+
+
+# --- the catalogue ---------------------------------------------------------------------------
+
+
+def makers(made: list[object], bits: int = 32) -> Makers:
+    """Makers that note what they are asked for."""
+
+    def note(kind):
+        def make(*args):
+            made.append((kind, *args))
+            return Runner(TINY_D)
+
+        return make
+
+    return Makers(note("copy"), note("layers"), note("distilled"), layers=30, bits=bits)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "retrieval").mkdir()
+    np.savez(tmp_path / "retrieval" / "store.npz", ids=np.array([1, 2, 3], dtype=np.uint16))
+    (tmp_path / "small").mkdir()
+    (tmp_path / "small" / "config.json").write_text("{}")
+    np.savez(tmp_path / "unigram.npz", probs=np.full(VOCAB, 1 / VOCAB, dtype=np.float32))
+    return tmp_path
+
+
+def test_every_name_makes_a_drafter_of_that_name_once(folder):
+    asked: list[object] = []
+    catalogue = Catalogue(makers(asked), folder)
+    assert catalogue.names == (
+        *LADDER, "small", "n-gram", "retrieval", "hybrid", "layer-skip-20"
+    )  # fmt: skip
+    for name in (*catalogue.names, "layer-skip-7"):
+        assert catalogue(name).name == name
+        assert catalogue(name) is catalogue(name)
+    assert asked == [
+        ("copy", 8, None), ("copy", 4, 64), ("copy", 4, None), ("copy", 3, 32), ("copy", 3, 64),
+        ("copy", 2, 16), ("distilled", folder / "small"), ("layers", 20), ("layers", 7),
+    ]  # fmt: skip
+
+
+def test_what_was_made_of_one_target_s_text_is_not_offered_to_another():
+    assert Catalogue(makers([]), None).names == (*LADDER, "n-gram", "layer-skip-20")
+
+
+def test_a_copy_is_a_drafter_only_below_the_target_s_own_bits():
+    assert Catalogue(makers([], bits=4), None).names[:3] == LADDER[3:]
+
+
+@pytest.mark.parametrize("name", ["copy-9", "copy-4g63", "layer-skip-0", "layer-skip-31", "", "x"])
+def test_a_drafter_that_is_not_there_is_refused_with_the_choices(name):
+    with pytest.raises(ValueError, match="choose auto, none, copy-8"):
+        Catalogue(makers([]), None)(name)
+
+
+def test_the_dial_s_law_is_the_shipped_one_or_flat(folder):
+    assert unigram(folder, VOCAB).sum() == pytest.approx(1)
+    assert unigram(folder, 10).tolist() == pytest.approx([0.1] * 10)
+    assert unigram(None, 4).tolist() == [0.25] * 4
+
+
+# --- auto ------------------------------------------------------------------------------------
+
+
+class Rates:
+    """Stands in for measuring: fixed seconds a round by drafter; counts what it measured."""
+
+    def __init__(self, seconds: dict[str, float]) -> None:
+        self.seconds = seconds
+        self.measured: list[str] = []
+
+    def begin(self, prompt: str, s: Settings, max_new_tokens: int):
+        self.measured.append(s.drafter)
+        clock = iter(range(10**6))
+        pace = self.seconds[s.drafter]
+        return session(
+            Runner(TINY),
+            NGramDrafter(),
+            header(PROMPT, s, max_new_tokens=max_new_tokens),
+            now=lambda: next(clock) * pace,
+        )
+
+
+def test_auto_takes_the_fastest_and_says_why(tmp_path):
+    rates = Rates({"none": 0.02, "copy-8": 0.001, "n-gram": 0.015})
+    chosen = auto.choose(rates.begin, ("n-gram", "copy-8", "layer-skip-20"), "here", tmp_path / "a")
+    assert chosen.drafter == "copy-8"
+    assert chosen.reason.startswith("copy-8: ")
+    assert chosen.reason.endswith(" alone")
+
+
+def test_auto_measures_once_for_each_machine(tmp_path):
+    memory = tmp_path / "cache" / "auto.json"
+    rates = Rates({"none": 0.02, "copy-8": 0.001})
+    first = auto.choose(rates.begin, ("copy-8",), "here", memory)
+    count = len(rates.measured)
+    assert count == 2 * len(auto.PROMPTS)
+    assert auto.choose(rates.begin, ("copy-8",), "here", memory) == first
+    assert len(rates.measured) == count
+    auto.choose(rates.begin, ("copy-8",), "elsewhere", memory)
+    assert len(rates.measured) == 2 * count
+    memory.write_text("{broken")
+    auto.choose(rates.begin, ("copy-8",), "here", memory)
+    assert len(rates.measured) == 3 * count
+
+
+def test_auto_measures_again_when_there_is_a_new_drafter(tmp_path):
+    rates = Rates({"none": 0.02, "copy-8": 0.001, "n-gram": 0.1})
+    auto.choose(rates.begin, ("copy-8",), "here", tmp_path / "a")
+    rates.measured.clear()
+    auto.choose(rates.begin, ("copy-8", "n-gram"), "here", tmp_path / "a")
+    assert set(rates.measured) == {"none", "copy-8", "n-gram"}
+
+
+def test_auto_admits_that_nothing_pays():
+    chosen = auto.explain({"small": 20.0, "n-gram": 31.4}, 33.0)
+    assert chosen.drafter == "n-gram"
+    assert chosen.reason == (
+        "n-gram: 31 tok/s here against 33 alone, and no drafter here is faster than the target "
+        "alone"
+    )

@@ -1,0 +1,126 @@
+"""Every drafter by name, built when it is first asked for, and the law of the quality dial.
+
+The ladder ``copy-…`` is the target itself at fewer bits: ``copy-4g64`` is 4 bits a weight with
+a scale for every 64, ``copy-4`` with one scale a row. ``layer-skip-N`` is its first N layers.
+
+Knows how each drafter is made; nothing of rounds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engine.drafters.model import DraftRunner, LayerSkipDrafter, ModelDrafter, SharedRows
+from engine.drafters.ngram import NGramDrafter
+from engine.drafters.proposal import Drafter
+from engine.drafters.retrieval import HybridDrafter, RetrievalDrafter
+from engine.drafters.suffix_index import SuffixIndex
+
+LADDER = ("copy-8", "copy-4g64", "copy-4", "copy-3g32", "copy-3g64", "copy-2g16")
+
+_COPY = re.compile(r"copy-(\d)(?:g(\d+))?")
+_LAYER_SKIP = re.compile(r"layer-skip-(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Makers:
+    """How runners of models are made from this target; all on its device.
+
+    `low_bit_copy(bits, group)`: the target rounded, `group` None for one scale a row.
+    `first_layers(count)`: its first layers on its own cache rows. `distilled(folder)`: a small
+    model that shares its embedding.
+    """
+
+    low_bit_copy: Callable[[int, int | None], DraftRunner]
+    first_layers: Callable[[int], SharedRows]
+    distilled: Callable[[Path], DraftRunner]
+    layers: int
+    bits: int
+
+
+class Catalogue:
+    """Drafters for one target, each made once. `folder` None leaves out those made of its text."""
+
+    def __init__(self, makers: Makers, folder: Path | None) -> None:
+        self._makers = makers
+        self._folder = folder
+        self._made: dict[str, Drafter] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What can be chosen; any other ``layer-skip-N`` can be too."""
+        copies = tuple(name for name in LADDER if _bits_and_group(name)[0] < self._makers.bits)
+        lookups = ("retrieval",) if self._has("retrieval", "store.npz") else ()
+        small = ("small",) if self._has("small", "config.json") else ()
+        hybrid = ("hybrid",) if small and lookups else ()
+        skip = f"layer-skip-{max(1, self._makers.layers * 2 // 3)}"
+        return (*copies, *small, "n-gram", *lookups, *hybrid, skip)
+
+    def check(self, name: str) -> str:
+        """Return `name`. Raises ValueError, one clear sentence, when no such drafter is here."""
+        skip = _LAYER_SKIP.fullmatch(name)
+        if name in self.names or (skip and 1 <= int(skip[1]) <= self._makers.layers):
+            return name
+        raise ValueError(
+            f"There is no drafter {name!r} here: choose auto, none, {', '.join(self.names)}, "
+            f"or layer-skip-N with N up to {self._makers.layers}."
+        )
+
+    def __call__(self, name: str) -> Drafter:
+        """The drafter of this name, made now if it was not yet. Raises ValueError as `check`."""
+        if name not in self._made:
+            self._made[name] = self._make(self.check(name))
+        return self._made[name]
+
+    def _make(self, name: str) -> Drafter:
+        if name == "n-gram":
+            return NGramDrafter()
+        if name == "retrieval":
+            return self._retrieval
+        if name == "small":
+            return self._small
+        if name == "hybrid":
+            return HybridDrafter(self._retrieval, self._small)
+        if skip := _LAYER_SKIP.fullmatch(name):
+            return LayerSkipDrafter(int(skip[1]), self._makers.first_layers(int(skip[1])))
+        return ModelDrafter(name, self._makers.low_bit_copy(*_bits_and_group(name)))
+
+    @cached_property
+    def _retrieval(self) -> RetrievalDrafter:
+        assert self._folder is not None  # else `names` would not hold it
+        return RetrievalDrafter(SuffixIndex.load(self._folder / "retrieval" / "store.npz"))
+
+    @cached_property
+    def _small(self) -> ModelDrafter:
+        assert self._folder is not None  # else `names` would not hold it
+        return ModelDrafter("small", self._makers.distilled(self._folder / "small"))
+
+    def _has(self, *parts: str) -> bool:
+        return self._folder is not None and self._folder.joinpath(*parts).is_file()
+
+
+def _bits_and_group(name: str) -> tuple[int, int | None]:
+    match = _COPY.fullmatch(name)
+    assert match is not None
+    return int(match[1]), int(match[2]) if match[2] else None
+
+
+def unigram(folder: Path | None, vocab_size: int) -> Tensor:
+    """How often the target writes each token (V,): the law the quality dial mixes in.
+
+    The flat law stands in for a target whose text was never counted.
+    """
+    if folder is not None:
+        with np.load(folder / "unigram.npz") as arrays:
+            probs = torch.from_numpy(arrays["probs"])
+        if len(probs) == vocab_size:
+            return probs
+    return torch.full((vocab_size,), 1.0 / vocab_size)
