@@ -1,5 +1,6 @@
 #version 330
 // From scene light to the picture's bytes: bloom, vignette, tone curve, sRGB, dither.
+// TRANSPARENT: straight alpha, the colour not multiplied by it.
 #ifdef VERTEX
 in vec2 place;
 out vec2 at;
@@ -39,13 +40,20 @@ vec3 encode(vec3 linear) {
 }
 
 void main() {
-    vec3 color = texelFetch(scene, ivec2(gl_FragCoord.xy), 0).rgb;
-    color += texture(spill, at).rgb * bloom;
+    vec4 light = texelFetch(scene, ivec2(gl_FragCoord.xy), 0);
+    vec3 color = max(light.rgb + texture(spill, at).rgb * bloom, 0.0);
+#ifdef TRANSPARENT
+    // Light that was only added has no coverage of its own: give it as much as it shines.
+    float coverage = clamp(max(light.a, max(color.r, max(color.g, color.b))), 0.0, 1.0);
+    color /= max(coverage, 0.001);
+#else
+    float coverage = 1.0;
     vec2 from = at - 0.5;
     color *= 1.0 - vignette * dot(from, from);
-    vec3 picture = encode(tone(max(color, 0.0)));
+#endif
+    vec3 picture = encode(tone(color));
     // Half a step of ordered noise, fixed in the picture: dark gradients do not band.
     float noise = fract(52.9829189 * fract(dot(gl_FragCoord.xy, vec2(0.06711056, 0.00583715))));
-    result = vec4(picture + (noise - 0.5) / 255.0, 1.0);
+    result = vec4(picture + (noise - 0.5) / 255.0, coverage);
 }
 #endif

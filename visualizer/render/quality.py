@@ -17,6 +17,7 @@ class Effort:
     shadow_size: int  # pixels along a side of the shadow map
     shadow_taps: int
     bloom_levels: int
+    bloom_start: int  # the first level is the picture's size divided by this: 2 or 4
     bevel_steps: int  # mesh divisions of a block's rounded edge
     beam_steps: int
     reflections: bool  # highlights and environment on surfaces
@@ -25,11 +26,11 @@ class Effort:
 
 EFFORTS: Final = MappingProxyType(
     {
-        "software": Effort(0, 512, 4, 3, 2, 6, False, False),
-        "low": Effort(0, 512, 8, 3, 2, 8, True, False),
-        "medium": Effort(4, 768, 12, 4, 3, 10, True, False),
-        "high": Effort(4, 1024, 24, 5, 4, 16, True, True),
-        "ultra": Effort(8, 2048, 40, 6, 6, 24, True, True),
+        "software": Effort(0, 512, 4, 2, 4, 2, 6, False, False),
+        "low": Effort(4, 512, 8, 2, 4, 2, 8, False, False),
+        "medium": Effort(4, 768, 12, 4, 2, 3, 10, True, False),
+        "high": Effort(4, 1024, 24, 5, 2, 4, 16, True, True),
+        "ultra": Effort(8, 2048, 40, 6, 2, 6, 24, True, True),
     }
 )
 

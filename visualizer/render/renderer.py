@@ -32,13 +32,21 @@ ADD = (moderngl.ONE, moderngl.ONE)
 
 
 class Renderer:
-    """Pictures of `size` framebuffer pixels at one `quality`."""
+    """Pictures of `size` framebuffer pixels at one `quality`.
+
+    `transparent` leaves out the stage and keeps coverage, for compositing.
+    """
 
     def __init__(
-        self, context: moderngl.Context, size: tuple[int, int], quality: Quality = "high"
+        self,
+        context: moderngl.Context,
+        size: tuple[int, int],
+        quality: Quality = "high",
+        transparent: bool = False,
     ) -> None:
         self.context = context
         self.quality = quality
+        self.transparent = transparent
         self._effort: Effort = effort(quality)
         self._targets = Targets(context, size, self._effort)
         self._uniforms = context.buffer(reserve=uniforms.SCENE.itemsize, dynamic=True)
@@ -92,14 +100,16 @@ class Renderer:
         self._copy.draw()
 
     def read(self) -> bytes:
-        """The picture's RGB bytes, rows from the top."""
+        """The picture's bytes, rows from the top: RGB, or straight RGBA when transparent."""
         return self.pixels().tobytes()
 
     def pixels(self) -> NDArray[np.uint8]:
-        """The picture, (height, width, 3) sRGB, row 0 on top."""
+        """The picture, (height, width, 3 or 4) sRGB, row 0 on top."""
         width, height = self.size
-        data = self._targets.picture.read(components=3, alignment=1)
-        return np.ascontiguousarray(np.frombuffer(data, np.uint8).reshape(height, width, 3)[::-1])
+        channels = 4 if self.transparent else 3
+        data = self._targets.picture.read(components=channels, alignment=1)
+        rows = np.frombuffer(data, np.uint8).reshape(height, width, channels)
+        return np.ascontiguousarray(rows[::-1])
 
     def release(self) -> None:
         """Free every GL object."""
@@ -159,7 +169,8 @@ class Renderer:
         self._backdrop = make({"color": load("backdrop")}, screen)
         self._halve = make({"color": load("bloom", {"DOWN": None})}, screen)
         self._widen = make({"color": load("bloom")}, screen)
-        self._tone = make({"color": load("finish")}, screen)
+        clear: dict[str, int | None] = {"TRANSPARENT": None} if self.transparent else {}
+        self._tone = make({"color": load("finish", clear)}, screen)
         self._copy = make({"color": load("copy")}, screen)
         self._bind_samplers()
 
@@ -249,8 +260,9 @@ class Renderer:
     def _draw_ground(self) -> None:
         """Behind everything: the gradient, the floor, and the dark at each block's foot."""
         self._state(moderngl.DEPTH_TEST)
-        self._ground.draw()
-        self._backdrop.draw()
+        if not self.transparent:
+            self._ground.draw()
+            self._backdrop.draw()
         self._blend(OVER)
         self._contact.draw()
 
@@ -317,7 +329,7 @@ class Renderer:
         self._targets.spills[0][0].use(SPILL)
         tone = self._tone.programs["color"]
         tone["bloom"] = frame.lighting.bloom
-        tone["vignette"] = frame.lighting.vignette
+        programs.uniforms([tone], "vignette", frame.lighting.vignette)
         self._tone.draw()
 
     # State

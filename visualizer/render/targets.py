@@ -38,7 +38,7 @@ class Targets:
             depth = self._depth(context, half)
             self.mirror = self._keep(context.framebuffer([self.mirror_texture], depth))
         self.spills: list[tuple[moderngl.Texture, moderngl.Framebuffer]] = []
-        smaller = size
+        smaller = size if effort.bloom_start == 2 else _halved(size)
         for _ in range(effort.bloom_levels):
             smaller = _halved(smaller)
             texture = self._texture(context, smaller, "f2")

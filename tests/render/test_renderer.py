@@ -1,0 +1,187 @@
+"""Pictures: repeatable, the right size, the right colours, and nothing left behind."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import moderngl
+import numpy as np
+import pytest
+
+from tests.render import sample
+from visualizer.render.renderer import BLOOM_THRESHOLD, Renderer
+from visualizer.render.targets import same_shape
+from visualizer.render.uniforms import LIGHT
+from visualizer.stage.frame import BLOCK, GLYPH, SHATTER, Camera, Frame, Lighting
+
+SIZE = (320, 180)
+GREY = sample.linear("#808080")[:3]
+FLAT = Lighting(GREY, GREY, GREY, GREY, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0), 0.0, 0.0)
+AHEAD = Camera((0.0, 0.5, 6.0), (0.0, 0.5, 0.0), 0.5, 0.5, 40.0)
+
+
+def empty(lighting: Lighting = sample.DARK) -> Frame:
+    return Frame(AHEAD, lighting, (0.0, 0.5, 0.0), 4.0)
+
+
+def test_two_renders_are_byte_identical(renderer: Renderer) -> None:
+    renderer.draw(sample.frame("verify"))
+    first = renderer.read()
+    renderer.draw(sample.frame("shatter"))
+    assert renderer.read() != first
+    renderer.draw(sample.frame("verify"))
+    assert renderer.read() == first
+    assert len(first) == 320 * 180 * 3
+
+
+def test_order_within_an_array_carries_no_meaning(renderer: Renderer) -> None:
+    frame = sample.frame("verify")
+    renderer.draw(frame)
+    first = renderer.pixels().astype(int)
+    renderer.draw(replace(frame, glass=frame.glass[::-1], solids=frame.solids[::-1]))
+    assert np.abs(renderer.pixels() - first).max() <= 1
+
+
+def test_half_grey_keeps_its_value_in_the_scene(renderer: Renderer) -> None:
+    renderer.draw(empty(FLAT))
+    assert np.abs(renderer.pixels()[:60].astype(int) - 128).max() <= 1
+
+
+@pytest.mark.parametrize("code", ["#3D7DD8", "#6B7687", "#2BB39A", "#F2B134", "#E4572E"])
+def test_a_lit_block_shows_its_own_colour(renderer: Renderer, code: str) -> None:
+    """Within what light does to it: same hue, not washed out, not burnt."""
+    block = sample.block(0.0, 0.0, 2.0, sample.linear(code))
+    renderer.draw(replace(empty(), solids=np.array([block], BLOCK)))
+    seen = renderer.pixels()[90, 160].astype(float)
+    meant = np.array([int(code[i : i + 2], 16) for i in (1, 3, 5)], float)
+    cosine = seen @ meant / np.linalg.norm(seen) / np.linalg.norm(meant)
+    assert cosine > 0.985
+    assert 0.7 < np.linalg.norm(seen) / np.linalg.norm(meant) < 1.15
+
+
+def test_resizing_equals_starting_at_that_size(gl: moderngl.Context, renderer: Renderer) -> None:
+    frame = sample.frame("fill")
+    renderer.draw(frame)
+    renderer.resize((200, 150))
+    renderer.draw(frame)
+    resized = renderer.read()
+    fresh = Renderer(gl, (200, 150), "software")
+    fresh.draw(frame)
+    assert fresh.read() == resized
+    fresh.release()
+    renderer.resize((0, 150))  # a minimised window
+    assert renderer.size == (200, 150)
+
+
+def test_a_glyph_is_legible_before_and_inside_glass(renderer: Renderer) -> None:
+    letter = sample.letters("H", 0.0, 0.2, 0.43, 0.9, (0.9, 0.9, 0.9, 1.0))
+    glyphs = np.array(letter, GLYPH)
+    pane = np.array([sample.block(0.0, 0.0, 2.0, sample.GUESS, alpha=0.2)], BLOCK)
+    for frame in (
+        replace(empty(), glyphs=glyphs),
+        replace(empty(), glyphs=glyphs, glass=pane),
+        replace(empty(), glyphs=glyphs, solids=pane),
+    ):
+        renderer.draw(frame)
+        middle = renderer.pixels()[70:110, 130:190]
+        ink = (middle.min(axis=2) > 220).mean()
+        assert 0.06 < ink < 0.35
+
+
+def test_text_behind_a_solid_block_is_hidden(renderer: Renderer) -> None:
+    letter = sample.letters("H", 0.0, 0.2, -0.6, 0.9, (0.9, 0.9, 0.9, 1.0))
+    wall = np.array([sample.block(0.0, 0.0, 3.0, sample.COMMITTED)], BLOCK)
+    renderer.draw(replace(empty(), glyphs=np.array(letter, GLYPH), solids=wall))
+    with_text = renderer.read()
+    renderer.draw(replace(empty(), solids=wall))
+    assert renderer.read() == with_text
+
+
+def test_lettering_never_glows() -> None:
+    brightest = max(max(sample.linear(code)[:3]) for code in ("#FFFFFF", "#F4F6FA"))
+    assert brightest < BLOOM_THRESHOLD
+
+
+def test_shards_start_as_the_block_and_fall_to_the_ground(renderer: Renderer) -> None:
+    whole = sample.block(0.0, 0.0, 1.6, sample.REJECTED, lift=1.0)
+    pieces = np.zeros(1, SHATTER)
+    pieces["center"], pieces["half"] = whole["center"], whole["half"]
+    pieces["color"], pieces["seed"], pieces["fade"] = sample.REJECTED, 5.0, 1.0
+
+    def red(age: float, fade: float = 1.0) -> np.ndarray:
+        pieces["age"], pieces["fade"] = age, fade
+        renderer.draw(replace(empty(), shatters=pieces))
+        pixels = renderer.pixels().astype(int)
+        return pixels[..., 0] - pixels[..., 2] > 60
+
+    renderer.draw(replace(empty(), solids=np.array([whole], BLOCK)))
+    pixels = renderer.pixels().astype(int)
+    solid = pixels[..., 0] - pixels[..., 2] > 60
+    start, end = red(0.0), red(1.5)
+    assert (start & solid).sum() > 0.85 * solid.sum()
+    rows = np.arange(180)[:, None]
+    lower = (rows * end).sum() / end.sum() - (rows * solid).sum() / solid.sum()
+    assert lower > 10
+    assert red(0.6, fade=0.0).sum() == 0
+
+
+def test_the_beam_adds_light_and_takes_none(renderer: Renderer) -> None:
+    frame = sample.frame("verify")
+    renderer.draw(replace(frame, beams=frame.beams[:0]))
+    dark = renderer.pixels().astype(int)
+    renderer.draw(frame)
+    gain = renderer.pixels() - dark
+    assert gain.min() >= -1
+    assert (gain.max(axis=2) > 4).mean() > 0.02
+
+
+def test_shadow_falls_away_from_the_light(renderer: Renderer) -> None:
+    block = np.array([sample.block(0.0, 0.0, 1.0, sample.COMMITTED)], BLOCK)
+    bright = replace(sample.DARK, ground=(0.5, 0.5, 0.5))
+    above = Camera((0.0, 12.0, 0.01), (0.0, 0.0, 0.0), 0.5, 0.5, 40.0)
+    renderer.draw(replace(empty(bright), camera=above, solids=block))
+    pixels = renderer.pixels().astype(int).sum(axis=2)
+    scale = 90 / (12 * math.tan(0.25))  # pixels per unit on the ground
+    across = round(0.8 * scale)
+    towards, away = (-1, 1) if LIGHT[0] > 0 else (1, -1)
+    assert pixels[90, 160 + towards * across] < 0.8 * pixels[90, 160 + away * across]
+
+
+def test_a_transparent_picture_keeps_coverage(gl: moderngl.Context) -> None:
+    made = Renderer(gl, SIZE, "software", transparent=True)
+    block = np.array([sample.block(0.0, 0.0, 2.0, sample.COMMITTED)], BLOCK)
+    made.draw(replace(empty(), solids=block))
+    pixels = made.pixels()
+    assert pixels.shape == (180, 320, 4)
+    assert pixels[5, 5, 3] == 0
+    assert pixels[90, 160, 3] == 255
+    made.release()
+
+
+def test_presenting_shows_the_same_bytes(gl: moderngl.Context, renderer: Renderer) -> None:
+    renderer.draw(sample.frame())
+    texture = gl.texture(SIZE, 3)
+    window = gl.framebuffer([texture])
+    renderer.present(window)
+    shown = np.frombuffer(window.read(components=3, alignment=1), np.uint8).reshape(180, 320, 3)
+    assert np.array_equal(shown[::-1], renderer.pixels())
+    gl.detect_framebuffer(0).use()
+    window.release()
+    texture.release()
+
+
+def test_resolving_needs_equal_shapes(gl: moderngl.Context) -> None:
+    one, other = (gl.framebuffer([gl.texture(size, 4)]) for size in ((8, 8), (8, 9)))
+    same_shape(one, one)
+    with pytest.raises(ValueError, match=r"\(8, 8\) into \(8, 9\)"):
+        same_shape(one, other)
+
+
+def test_hundreds_of_renderers_in_one_process(gl: moderngl.Context) -> None:
+    frame = empty()
+    for _ in range(20):
+        made = Renderer(gl, (32, 18), "software")
+        made.draw(frame)
+        made.release()
+    assert len(gl.objects) == 0
