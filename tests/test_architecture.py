@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGES = ("engine", "visualizer", "scenes")
 LINES_PER_MODULE = 450
 
-STDLIB_ENGINE = {"trace", "codec", "stats", "config", "requests", "client", "source"}
+STDLIB_ENGINE = {"trace", "codec", "stats", "config", "requests", "client", "source", "prompts"}
 ENGINE_LIBRARIES = {
     "torch",
     "numpy",

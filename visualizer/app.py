@@ -72,13 +72,12 @@ class App:
         """Make the picture `elapsed` seconds after the last one."""
         self._poll()
         self._advance(elapsed)
-        hud = self._hud()
         frame = self._frame()
         self._camera = frame.camera
         self.renderer.draw(frame)
         width, height = self.renderer.size
         size = (width / self._ratio, height / self._ratio)
-        for action in self.overlay.frame(self._model(hud), size, self._ratio, elapsed):
+        for action in self.overlay.frame(self.model(), size, self._ratio, elapsed):
             self.handle(action)
         self._pass.render(self.overlay.draw_data, self.renderer.picture)
 
@@ -178,10 +177,11 @@ class App:
 
     def _advance(self, elapsed: float) -> None:
         self._message_left = max(self._message_left - elapsed, 0.0)
+        stood = self.finished and self.clock.playing
         self.clock = self.clock.advance(elapsed, self.end)
         if self._timeline is not None:
             self._feed.shown(self._timeline.round_at(self.clock.t) + 1)
-        self._held = self._held + elapsed if self.finished and self.clock.playing else 0.0
+        self._held = self._held + elapsed if stood else 0.0
         if self._held >= HOLD_SECONDS and self._options.advances:
             self._held = 0.0
             self._next_run()
@@ -227,7 +227,9 @@ class App:
             return _nothing_to_tell()
         return self._scene.hud(self._trace, self._timeline, self.clock.t)
 
-    def _model(self, hud: Hud) -> UiModel:
+    def model(self) -> UiModel:
+        """What the panels are told now."""
+        hud = self._hud()
         feed, state, header = self._feed, self.state, self._trace.header
         if not feed.has_engine and header is not None:  # the controls tell, they do not act
             draft = PromptDraft(header.prompt, header.chat, None)

@@ -10,9 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 SPEEDS = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
-LONGEST_STEP = 0.25
-"""Seconds of wall time one frame may move the clock: a stall shows as a pause, not a leap."""
-
 _CLOSE = 1e-6
 
 

@@ -29,6 +29,7 @@ from visualizer.ui.port import set_clipboard
 
 TITLE = "VerifyBox"
 SMALLEST = (640, 480)
+LONGEST_FRAME = 1.0  # seconds; a laptop that slept goes on where it was
 __all__ = ["NoDisplay", "WindowOptions", "run"]
 
 
@@ -86,7 +87,7 @@ class Window:
                 window.switch_to()
                 window.dispatch_events()
                 now = time.monotonic()
-                elapsed, last = now - last, now
+                elapsed, last = min(now - last, LONGEST_FRAME), now
                 self._frame(elapsed)
                 deadline = max(deadline + 1 / FRAME_RATE, time.monotonic() - 1 / FRAME_RATE)
                 time.sleep(max(deadline - time.monotonic(), 0.0))

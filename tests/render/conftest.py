@@ -1,4 +1,4 @@
-"""One headless GL context for the whole process: drivers run out of them (G27)."""
+"""A small renderer on the shared context."""
 
 from __future__ import annotations
 
@@ -7,25 +7,7 @@ from collections.abc import Iterator
 import moderngl
 import pytest
 
-from visualizer.render.context import create_context
 from visualizer.render.renderer import Renderer
-
-
-@pytest.fixture(scope="session")
-def gl() -> moderngl.Context:
-    return create_context()
-
-
-@pytest.fixture(autouse=True)
-def no_gl_error(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A test that uses GL begins and ends without a pending error."""
-    if "gl" not in request.fixturenames:
-        yield
-        return
-    context = request.getfixturevalue("gl")
-    context.error  # noqa: B018  # reading clears what an earlier test left
-    yield
-    assert context.error == "GL_NO_ERROR"
 
 
 @pytest.fixture

@@ -1,0 +1,28 @@
+"""What several packages' tests share: one headless GL context for the whole process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import moderngl
+import pytest
+
+from visualizer.render.context import create_context
+
+
+@pytest.fixture(scope="session")
+def gl() -> moderngl.Context:
+    """Drivers run out of contexts (cases G27), and only one at a time is current."""
+    return create_context()
+
+
+@pytest.fixture(autouse=True)
+def no_gl_error(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test that uses GL begins and ends without a pending error."""
+    if "gl" not in request.fixturenames:
+        yield
+        return
+    context = request.getfixturevalue("gl")
+    context.error  # noqa: B018  # reading clears what an earlier test left
+    yield
+    assert context.error == "GL_NO_ERROR"
