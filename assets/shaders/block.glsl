@@ -59,7 +59,7 @@ void main() {
     }
     if (state.y > 0.0) color *= 1.0 - 0.85 * cracks(local, extent, state.y);
     float line = edge_line(extent - abs(local), 0.045) * edge.a;
-    color = mix(color, edge.rgb, line);
+    color = mix(color, edge.rgb * standing(world), line);
     result = vec4(color, 1.0);
 }
 #endif

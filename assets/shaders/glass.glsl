@@ -61,7 +61,7 @@ void main() {
     float tint = body.a * (inside ? 0.45 : 0.75 + 0.9 * rim);
     vec3 pane = body.rgb * (0.9 * ambient.rgb + 0.5 * key.rgb);
     vec3 color = pane * tint;
-    float opacity = 0.7 * tint;  // less than it tints: what stands behind stays clear
+    float opacity = tint;
 #ifndef PLAIN
     if (!inside) {
         float shine = fresnel(facing, 0.05) * clamp(body.a * 5.0, 0.0, 1.0);

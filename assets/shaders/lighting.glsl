@@ -47,6 +47,11 @@ vec3 lamp_light(vec3 world, vec3 surface) {
     return lamp_color.rgb * (lamp.w * wrapped * 6.0 / (6.0 + distance2));
 }
 
+// Of things mirrored by the floor (the eye is then below it) the foot shows most.
+float standing(vec3 world) {
+    return eye.y < 0.0 ? exp(-1.6 * world.y) : 1.0;
+}
+
 // A satin surface.
 vec3 lit(vec3 world, vec3 surface, vec3 albedo, float roughness) {
     vec3 view = normalize(eye.xyz - world);
@@ -66,6 +71,5 @@ vec3 lit(vec3 world, vec3 surface, vec3 albedo, float roughness) {
     float glancing = 0.04 + (max(1.0 - roughness, 0.04) - 0.04) * pow(1.0 - facing, 5.0);
     color += environment(reflect(-view, surface), roughness) * (glancing * near_ground);
 #endif
-    if (eye.y < 0.0) color *= exp(-1.6 * world.y);  // mirrored by the floor: the foot shows most
-    return color;
+    return color * standing(world);
 }

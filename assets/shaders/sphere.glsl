@@ -37,14 +37,18 @@ void main() {
     vec3 outward = normalize(surface);
     vec3 view = normalize(eye.xyz - world);
     float facing = max(dot(outward, view), 0.0);
-    float sun = max(0.0, 0.35 + 0.65 * dot(outward, light_direction.xyz));
-    float depth = facing * facing;
-    vec3 deep = body.rgb * body.rgb;  // light that has passed through the body is richer
-    vec3 color = body.rgb * (0.30 * ambient.rgb * (0.55 + 0.45 * outward.y) + 0.45 * key.rgb * sun * sun);
-    color += environment(reflect(-view, outward), 0.10) * fresnel(facing, 0.05);
+    float sun = max(0.0, 0.3 + 0.7 * dot(outward, light_direction.xyz));
     float rim = pow(1.0 - facing, 3.0);
-    color += mix(body.rgb, vec3(1.0), 0.3) * rim * (0.35 + 1.3 * light);  // a lit edge, even at rest
-    color += (0.05 * deep + 1.9 * light * depth * facing * mix(deep, body.rgb, depth));  // light from within
+    float core = facing * facing * facing;
+    vec3 pale = mix(body.rgb, vec3(1.0), 0.35);
+    vec3 deep = body.rgb * body.rgb;  // light that has come through the body is richer
+
+    // At rest: porcelain, dark towards the floor, with a lit edge.
+    vec3 color = pale * (0.32 * ambient.rgb * (0.6 + 0.4 * outward.y) + 0.5 * key.rgb * sun * sun);
+    color += environment(reflect(-view, outward), 0.04) * fresnel(facing, 0.035);
+    color += pale * rim * 0.30 + deep * core * 0.05;
+    // Working: light from within, strongest in the middle, and a rim that takes part.
+    color += light * (mix(deep, pale, core) * (0.25 + 1.75 * core) + pale * rim * 1.2);
     result = vec4(color, 1.0) * body.a;
 }
 #endif

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.render import sample
+from visualizer.render import uniforms
 from visualizer.render.renderer import BLOOM_THRESHOLD, Renderer
 from visualizer.render.targets import same_shape
 from visualizer.render.uniforms import LIGHT
@@ -185,3 +186,12 @@ def test_hundreds_of_renderers_in_one_process(gl: moderngl.Context) -> None:
         made.draw(frame)
         made.release()
     assert len(gl.objects) == 0
+
+
+def test_the_mirrored_scene_shows_points_where_their_reflections_are() -> None:
+    block = uniforms.scene(sample.frame(), SIZE, 512)
+    below = uniforms.mirrored(block)
+    point, reflection = np.array([0.3, 0.8, -0.4, 1.0]), np.array([0.3, -0.8, -0.4, 1.0])
+    assert np.allclose(point @ below["view_projection"], reflection @ block["view_projection"])
+    assert below["eye"][1] == -block["eye"][1]
+    assert np.array_equal(below["light_projection"], block["light_projection"])

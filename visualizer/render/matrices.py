@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,16 +33,20 @@ def looking(
 
 
 def light_projection(
-    focus: NDArray[np.float64], radius: float, light: NDArray[np.float64], texels: int
+    focus: tuple[float, float, float], radius: float, light: tuple[float, float, float], texels: int
 ) -> Matrix:
     """World to shadow map: a square around `focus` seen from the direction `light`.
 
     The square moves in whole texels, so shadows do not shimmer when the focus glides.
     """
-    up = np.array([0.0, 0.0, -1.0])
-    turn = looking(np.zeros(3), -light, up)
-    at = turn[:3, :3] @ focus
+    turn = _towards(light).copy()
+    at = turn[:3, :3] @ np.array(focus)
     texel = 2 * radius / texels
     at[:2] = np.round(at[:2] / texel) * texel
     turn[:3, 3] = -at
     return orthographic(radius, -3 * radius, 3 * radius) @ turn
+
+
+@functools.cache
+def _towards(light: tuple[float, float, float]) -> Matrix:
+    return looking(np.zeros(3), -np.array(light), np.array([0.0, 0.0, -1.0]))

@@ -55,6 +55,7 @@ class Renderer:
         self._shadow_texture.compare_func = "<="
         self._shadow_texture.repeat_x = self._shadow_texture.repeat_y = False
         self._shadow = context.framebuffer(depth_attachment=self._shadow_texture)
+        self._block = np.zeros((), uniforms.SCENE)
         self._build()
 
     @property
@@ -78,8 +79,7 @@ class Renderer:
         self.context.clear_samplers()
         self._upload(frame)
         self._draw_shadows()
-        self._draw_mirror(frame)
-        self._write_uniforms(frame)
+        self._draw_mirror()
         self._draw_solid()
         self._draw_ground()
         self._draw_shards()
@@ -216,10 +216,10 @@ class Renderer:
         pattern = frame.shatters["pattern"].astype(int) % contract.PATTERNS
         for index, primitive in enumerate(self._shatters):
             primitive.upload(frame.shatters[pattern == index])
-        self._write_uniforms(frame)
+        self._block = uniforms.scene(frame, self.size, self._effort.shadow_size)
+        self._write_uniforms(self._block)
 
-    def _write_uniforms(self, frame: Frame, mirrored: bool = False) -> None:
-        block = uniforms.scene(frame, self.size, self._effort.shadow_size, mirrored)
+    def _write_uniforms(self, block: NDArray[np.void]) -> None:
         self._uniforms.write(block.tobytes())
         self._uniforms.bind_to_uniform_block(0)
 
@@ -233,12 +233,12 @@ class Renderer:
         self._shadow_texture.use(SHADOW)
         self._atlas.use(ATLAS)
 
-    def _draw_mirror(self, frame: Frame) -> None:
+    def _draw_mirror(self) -> None:
         """What the stage floor reflects: the scene seen from below, at half size."""
         mirror, texture = self._targets.mirror, self._targets.mirror_texture
         if mirror is None or texture is None:
             return
-        self._write_uniforms(frame, mirrored=True)
+        self._write_uniforms(uniforms.mirrored(self._block))
         mirror.use()
         mirror.clear(0.0, 0.0, 0.0, 0.0, depth=1.0)
         self._state(moderngl.DEPTH_TEST | moderngl.CULL_FACE)
@@ -248,6 +248,7 @@ class Renderer:
         self.context.front_face = "ccw"
         texture.build_mipmaps()
         texture.use(MIRROR)
+        self._write_uniforms(self._block)
 
     def _draw_solid(self) -> None:
         target = self._targets.scene

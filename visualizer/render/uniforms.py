@@ -30,29 +30,23 @@ SCENE = np.dtype(
     ]
 )
 
-LIGHT = np.array([-0.42, 0.80, 0.43]) / np.linalg.norm([-0.42, 0.80, 0.43])
-"""Towards the key light: high, left, a little on the viewer's side."""
+LIGHT = (-0.4195, 0.7991, 0.4307)
+"""Towards the key light, unit length: high, left, a little on the viewer's side."""
 
 MIRROR = np.diag([1.0, -1.0, 1.0, 1.0])
 
 
-def scene(
-    frame: Frame, size: tuple[int, int], shadow_size: int, mirrored: bool = False
-) -> NDArray[np.void]:
-    """`SCENE` for `frame` at `size` pixels; `mirrored` as seen from below the stage floor."""
+def scene(frame: Frame, size: tuple[int, int], shadow_size: int) -> NDArray[np.void]:
+    """`SCENE` for `frame` at `size` pixels."""
     camera, light = frame.camera, frame.lighting
     block = np.zeros((), SCENE)
-    focus = np.array(frame.focus, float)
     view = projection_matrix(camera, size[0] / size[1]) @ view_matrix(camera)
-    eye = np.array(camera.eye)
-    if mirrored:
-        view, eye = view @ MIRROR, MIRROR[:3, :3] @ eye
     # GL reads matrices column by column.
     block["view_projection"] = view.T
     block["light_projection"] = matrices.light_projection(
-        focus, frame.focus_radius, LIGHT, shadow_size
+        frame.focus, frame.focus_radius, LIGHT, shadow_size
     ).T
-    block["eye"][:3] = eye
+    block["eye"][:3] = camera.eye
     block["light_direction"][:3] = LIGHT
     # `key` is irradiance: a white surface facing it returns a share of 1/π in each direction.
     block["key"][:3] = np.array(light.key) / math.pi
@@ -68,6 +62,14 @@ def scene(
     block["focus"] = (*frame.focus, frame.focus_radius)
     block["viewport"] = (*size, 1 / size[0], 1 / size[1])
     return block
+
+
+def mirrored(block: NDArray[np.void]) -> NDArray[np.void]:
+    """The same scene as seen from below the stage floor: what the floor reflects."""
+    below = block.copy()
+    below["view_projection"] = MIRROR @ block["view_projection"]  # transposed: from the left
+    below["eye"][1] *= -1
+    return below
 
 
 def _lamp(spheres: NDArray[np.void]) -> np.void | None:
