@@ -15,9 +15,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from engine.lowbit import Codes
+
+Matrix = Tensor | Codes
+"""A stack of weight matrices: in full, or as a low-bit copy holds them."""
 
 
 class ModelError(ValueError):
@@ -100,13 +106,13 @@ class Weights:
     config: LlamaConfig
     embedding: Tensor
     attention_norm: Tensor
-    qkv: Tensor
-    output: Tensor
+    qkv: Matrix
+    output: Matrix
     mlp_norm: Tensor
-    gate_up: Tensor
-    down: Tensor
+    gate_up: Matrix
+    down: Matrix
     norm: Tensor
-    head: Tensor
+    head: Matrix
     vocab_ids: Tensor | None = None
 
     @classmethod
@@ -140,14 +146,17 @@ class Weights:
         def stack(*names: str) -> Tensor:
             parts = [[f"layers.{i}.{name}.weight" for name in names] for i in range(config.layers)]
             rows = sum(take(name).shape[0] for name in parts[0])
-            stacked = torch.empty(
-                config.layers, rows, *take(parts[0][0]).shape[1:], dtype=dtype, device=device
-            )
+            shape = (config.layers, rows, *take(parts[0][0]).shape[1:])
+            stacked = _empty(shape, dtype, device)
             for layer, layer_names in zip(stacked, parts, strict=True):
                 torch.cat([take(name) for name in layer_names], out=layer)
             return stacked
 
-        table = take("embed_tokens.weight") if embedding is None else embedding
+        if embedding is None:
+            table = _empty((config.vocab_size, config.hidden_size), dtype, device)
+            table.copy_(take("embed_tokens.weight"))
+        else:
+            table = embedding
         ids = named.get("vocab_ids")
         head = take("lm_head.weight") if "lm_head.weight" in named else table
         weights = cls(
@@ -197,6 +206,16 @@ class Weights:
         )
 
 
+def _empty(shape: tuple[int, ...], dtype: torch.dtype, device: str) -> Tensor:
+    """Uninitialised memory; for float32 on a CPU numpy's, which asks Linux for large pages.
+
+    Reading weights is what decoding waits for, and small pages slow it down.
+    """
+    if device == "cpu" and dtype == torch.float32:
+        return torch.from_numpy(np.empty(shape, np.float32))
+    return torch.empty(shape, dtype=dtype, device=device)
+
+
 def _read_safetensors(folder: Path) -> dict[str, Tensor]:
     from safetensors.torch import load_file
 
@@ -242,6 +261,10 @@ class Kernel(Protocol):
         """Score rows (n, hidden) over the head: (n, V')."""
         ...
 
+    def first_layers(self, count: int) -> Kernel:
+        """The same way of computing, for the first `count` layers."""
+        ...
+
 
 def rope_table(config: LlamaConfig, context: int) -> tuple[Tensor, Tensor]:
     """Cosines and sines (context, head_dim / 2) in float32, as transformers computes them."""
@@ -251,6 +274,10 @@ def rope_table(config: LlamaConfig, context: int) -> tuple[Tensor, Tensor]:
     return angles.cos(), angles.sin()
 
 
+def _dense(matrix: Matrix) -> Tensor:
+    return matrix.dense() if isinstance(matrix, Codes) else matrix
+
+
 class TorchKernel:
     """The layers in stock torch operations: any device, any precision."""
 
@@ -258,10 +285,20 @@ class TorchKernel:
 
     def __init__(self, weights: Weights, context: int) -> None:
         self.weights = weights
+        self._context = context
+        self._qkv, self._output, self._gate_up, self._down, self._head = (
+            _dense(matrix)
+            for matrix in (
+                weights.qkv, weights.output, weights.gate_up, weights.down, weights.head
+            )
+        )  # fmt: skip
         like = weights.embedding
         cos, sin = rope_table(weights.config, context)
         self._cos = torch.cat((cos, cos), -1).to(like)  # (context, head_dim)
         self._sin = torch.cat((-sin, sin), -1).to(like)  # sign of rotate-half folded in
+
+    def first_layers(self, count: int) -> TorchKernel:
+        return TorchKernel(self.weights.first_layers(count), self._context)
 
     @torch.inference_mode()
     def hidden(self, ids: Sequence[int], start: int, cache: Cache) -> Tensor:
@@ -273,21 +310,22 @@ class TorchKernel:
         for layer in range(w.config.layers):
             normed = self._norm(x, w.attention_norm[layer])
             mixed = self._attention(normed, layer, start, cache, mask)
-            x = x + F.linear(mixed, w.output[layer])
+            x = x + F.linear(mixed, self._output[layer])
             normed = self._norm(x, w.mlp_norm[layer])
-            gate, up = F.linear(normed, w.gate_up[layer]).chunk(2, dim=-1)
-            x = x + F.linear(F.silu(gate) * up, w.down[layer])
+            gate, up = F.linear(normed, self._gate_up[layer]).chunk(2, dim=-1)
+            x = x + F.linear(F.silu(gate) * up, self._down[layer])
         return self._norm(x, w.norm)
 
     @torch.inference_mode()
     def logits(self, hidden: Tensor) -> Tensor:
-        return F.linear(hidden, self.weights.head)
+        return F.linear(hidden, self._head)
 
     def _attention(self, x: Tensor, layer: int, start: int, cache: Cache, mask: Tensor) -> Tensor:
         c = self.weights.config
         rows, end = x.shape[0], start + x.shape[0]
-        fused = F.linear(x, self.weights.qkv[layer]).view(rows, -1, c.head_dim).transpose(0, 1)
-        queries, keys, values = fused.split((c.heads, c.kv_heads, c.kv_heads))
+        fused = F.linear(x, self._qkv[layer]).view(rows, -1, c.head_dim).transpose(0, 1)
+        queries, keys = fused[: c.heads], fused[c.heads : c.heads + c.kv_heads]
+        values = fused[c.heads + c.kv_heads :]
         cache.keys[layer, :, start:end] = self._rotate(keys, start, end)
         cache.values[layer, :, start:end] = values
         mixed = F.scaled_dot_product_attention(
@@ -374,7 +412,8 @@ class Runner:
         Rows below the owner's length are already right for it (`adopt` them); rows it writes
         past that length are overwritten when the owner feeds the same positions.
         """
-        return Runner(self.weights.first_layers(count), self.context, cache=self.cache)
+        kernel = self.kernel.first_layers(count)
+        return Runner(self.weights.first_layers(count), self.context, kernel, self.cache)
 
     def _full_width(self, logits: Tensor) -> Tensor:
         ids = self.weights.vocab_ids

@@ -200,7 +200,8 @@ def _gate(mlp: Floats, first: int, last: int, out: Floats) -> None:
 def _claim_next(tickets: Any, finished: Any, stage: int) -> int:
     """Report a task done and claim another."""
     fetch_add(finished, stage)
-    return fetch_add(tickets, stage)
+    claimed: int = fetch_add(tickets, stage)
+    return claimed
 
 
 @_inner

@@ -134,9 +134,7 @@ class _Tile:
         size = self.weights[0].type.pointee.width // 8 if _is_byte(self.weights[0]) else 4
         for part in range(max(1, rows * LANES * size // 64)):
             ahead = _INDEX((_AHEAD + 64 * part) // size)
-            place = builder.gep(
-                self.weights[0], [builder.add(builder.mul(k, _INDEX(rows)), ahead)]
-            )
+            place = builder.gep(self.weights[0], [builder.add(builder.mul(k, _INDEX(rows)), ahead)])
             read, second_level, data = _INT(0), _INT(2), _INT(1)
             builder.call(prefetch, [builder.bitcast(place, pointer), read, second_level, data])
 
@@ -146,9 +144,7 @@ class _Sums:
 
     def __init__(self, builder: Any, r_count: int, i_count: int) -> None:
         self._builder = builder
-        self._slots = [
-            cgutils.alloca_once(builder, _VECTOR) for _ in range(r_count * i_count)
-        ]
+        self._slots = [cgutils.alloca_once(builder, _VECTOR) for _ in range(r_count * i_count)]
         self._i_count = i_count
         self.clear()
 

@@ -96,7 +96,7 @@ class Tokenizer:
         return ids
 
     def token(self, id_: int) -> Token:
-        """Return token `id_` with its own text. Raises IndexError on an id outside the vocabulary."""
+        """Return token `id_` with its text. Raises IndexError on an id outside the vocabulary."""
         if id_ < 0:
             raise IndexError(f"token id {id_} is negative")
         return self._tokens[id_]

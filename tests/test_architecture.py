@@ -30,6 +30,7 @@ ENGINE_LIBRARIES = {
     "safetensors",
     "gguf",
     "platformdirs",
+    "jinja2",
 }
 CLOCKS_AND_CHANCE = {"time", "random", "datetime", "secrets"}
 

@@ -1,0 +1,220 @@
+"""How a model's arithmetic is done on this machine, chosen once and named.
+
+On a CPU in float32 the passes of `rowpass` are used: compiled by numba, shared by a small team
+of threads, exact to the bit whatever the width of a pass. Everywhere else, and where numba
+does not work, stock torch operations do it.
+
+Knows machines and shapes, nothing of drafting.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from queue import SimpleQueue
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engine.fetch import cache_root
+from engine.llama import Cache, Kernel, Runner, TorchKernel, Weights, rope_table
+from engine.lowbit import Codes
+
+MAX_ROWS = 32
+"""Most rows of one compiled pass; longer feeds are cut into such passes."""
+
+
+class Team:
+    """Threads that share one job: the caller and `threads` - 1 helpers, parked between jobs."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = max(1, threads)
+        self._boxes: list[SimpleQueue[Callable[[int], None]]] = []
+        for number in range(1, self.threads):
+            box: SimpleQueue[Callable[[int], None]] = SimpleQueue()
+            self._boxes.append(box)
+            threading.Thread(target=self._serve, args=(box, number), daemon=True).start()
+
+    def run(self, job: Callable[[int], None]) -> None:
+        """Call ``job(number)`` on every thread; return when the caller's own call does.
+
+        A job shares its work so that the caller's call returns only once all of it is done;
+        a helper that wakes late finds nothing left.
+        """
+        for box in self._boxes:
+            box.put(job)
+        job(0)
+
+    @staticmethod
+    def _serve(box: SimpleQueue[Callable[[int], None]], number: int) -> None:
+        while True:
+            box.get()(number)
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """The chosen way: makes the kernel of each model that runs here."""
+
+    name: str
+    team: Team | None  # None: stock torch
+
+    def runner(self, weights: Weights, context: int) -> Runner:
+        """A runner of `weights` by these kernels, for sequences of at most `context` tokens."""
+        context = min(context, weights.config.context)
+        return Runner(weights, context, self.kernel(weights, context))
+
+    def kernel(self, weights: Weights, context: int) -> Kernel:
+        if self.team is not None and suits_rows(weights):
+            return RowKernel(weights, context, self.team)
+        return TorchKernel(weights, context)
+
+
+def choose(device: str, dtype: torch.dtype, threads: int) -> Kernels:
+    """The best kernels for a device and precision; the name says why when it is stock torch."""
+    if device != "cpu" or dtype != torch.float32:
+        return Kernels("torch", None)
+    try:
+        _rowpass()
+    except Exception as error:  # a broken numba can raise anything at import
+        return Kernels(f"torch (numba does not work here: {error})", None)
+    count = f"{threads} thread{'s' if threads > 1 else ''}"
+    return Kernels(f"numba rows, {count}", Team(threads))
+
+
+def suits_rows(weights: Weights) -> bool:
+    """Whether the compiled passes can run these weights: float32 on a CPU, sizes in lanes of 8."""
+    config = weights.config
+    matrices = (weights.qkv, weights.output, weights.gate_up, weights.down, weights.head)
+    sizes = [config.hidden_size, config.mlp_size, config.head_dim]
+    sizes += [matrix.group for matrix in matrices if isinstance(matrix, Codes)]
+    like = weights.embedding
+    return (
+        like.dtype == torch.float32
+        and like.device.type == "cpu"
+        and not any(size % 8 for size in sizes)
+    )
+
+
+@cache
+def _rowpass() -> ModuleType:
+    """Import the compiled passes, their machine code kept in the user's cache."""
+    import numba
+
+    numba.config.CACHE_DIR = str(_code_folder())
+    from engine import rowpass
+
+    return rowpass
+
+
+def _code_folder() -> Path:
+    """A writable folder for machine code that no other version of its source has used.
+
+    numba looks only at the file of the function it caches, not at what that one calls; hence a
+    folder for each state of the sources. Without a writable cache it is a fresh temporary one.
+    """
+    here = Path(__file__).parent
+    source = b"".join((here / name).read_bytes() for name in ("tiles.py", "rowpass.py"))
+    folder = cache_root() / "compiled" / hashlib.sha256(source).hexdigest()[:12]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="verifybox-compiled-"))
+
+
+class RowKernel:
+    """The passes of `rowpass` over one model's weights."""
+
+    def __init__(self, weights: Weights, context: int, team: Team) -> None:
+        rows = _rowpass()
+        self.name = "numba rows"
+        self._weights = weights
+        self._context = context
+        self._team = team
+        self._rowpass = rows
+        self._norms = rows.Norms(
+            _array(weights.attention_norm), _array(weights.mlp_norm), _array(weights.norm)
+        )
+        self._matrices = rows.Matrices(
+            *map(_parts, (weights.qkv, weights.output, weights.gate_up, weights.down))
+        )
+        self._head = _parts(weights.head[None])
+        self._embedding = _array(weights.embedding)
+        self._rope = tuple(map(_array, rope_table(weights.config, context)))
+        self._scratch: dict[int, Any] = {}
+
+    def first_layers(self, count: int) -> RowKernel:
+        return RowKernel(self._weights.first_layers(count), self._context, self._team)
+
+    def hidden(self, ids: Sequence[int], start: int, cache: Cache) -> Tensor:
+        out = np.empty((len(ids), self._weights.config.hidden_size), np.float32)
+        for first in range(0, len(ids), MAX_ROWS):
+            part = ids[first : first + MAX_ROWS]
+            self._pass(part, start + first, cache, out[first : first + len(part)])
+        return torch.from_numpy(out)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        rows = _array(hidden)
+        out = np.empty((rows.shape[0], self._weights.head.shape[0]), np.float32)
+        tickets, finished = np.zeros((2, 1), np.int64)
+        head_pass, head = self._rowpass.head_pass, self._head
+        self._team.run(lambda _: head_pass(tickets, finished, head, 0, rows, out))
+        return torch.from_numpy(out)
+
+    def _pass(self, ids: Sequence[int], start: int, cache: Cache, out: Any) -> None:
+        work = self._work(len(ids))
+        np.take(self._embedding, ids, axis=0, out=work.x)
+        keys, values = _array(cache.keys), _array(cache.values)
+        shape = (-1, *keys.shape[2:])  # layers · kv heads, context, dim
+        cached = self._rowpass.Rows(keys.reshape(shape), values.reshape(shape), *self._rope)
+        stages = self._weights.config.layers * self._rowpass.STAGES_PER_LAYER
+        tickets, finished = np.zeros((2, stages), np.int64)
+        layers_pass, norms, matrices = self._rowpass.layers_pass, self._norms, self._matrices
+        eps = self._weights.config.norm_eps
+        self._team.run(
+            lambda thread: layers_pass(
+                thread, tickets, finished, start, norms, matrices, cached, work, eps, out
+            )
+        )
+
+    def _work(self, rows: int) -> Any:
+        """Scratch memory of a pass over `rows` rows, kept for the next such pass."""
+        if rows not in self._scratch:
+            c, threads = self._weights.config, self._team.threads
+            every = c.heads + 2 * c.kv_heads
+            self._scratch[rows] = self._rowpass.Scratch(
+                x=_zeros(rows, c.hidden_size),
+                normed=_zeros(threads, rows, c.hidden_size),
+                scores=_zeros(threads, self._context),
+                fused=_zeros(rows * every, c.head_dim),
+                mixed=_zeros(rows, c.heads * c.head_dim),
+                mlp=_zeros(rows, 2 * c.mlp_size),
+                activated=_zeros(rows, c.mlp_size),
+                projected=_zeros(rows, c.hidden_size),
+            )
+        return self._scratch[rows]
+
+
+def _zeros(*shape: int) -> Any:
+    return np.zeros(shape, np.float32)
+
+
+def _array(tensor: Tensor) -> Any:
+    """The tensor's own memory as a C-contiguous array."""
+    return np.ascontiguousarray(tensor.detach().numpy())
+
+
+def _parts(matrix: Tensor | Codes) -> tuple[Any, ...]:
+    """A stacked matrix as `tiles.dot_tile` takes it."""
+    if isinstance(matrix, Codes):
+        return _array(matrix.values), _array(matrix.scales)
+    return (_array(matrix),)
