@@ -16,7 +16,7 @@ from visualizer.stage import blocks, models, pick, text
 from visualizer.stage.camera import DIRECTIONS, pitch_of, place
 from visualizer.stage.easing import ease, ease_in, ease_out, settle
 from visualizer.stage.frame import BLOCK, PATTERNS, SHATTER, Frame
-from visualizer.stage.layout import DEPTH, HEIGHT, LINE, MARGIN, PITCH, Place, Slot, page_of
+from visualizer.stage.layout import DEPTH, HEIGHT, LINE, MARGIN, PITCH, Place, page_of
 from visualizer.stage.parts import Parts
 from visualizer.stage.schedule import factor_of, schedule
 from visualizer.stage.stand import LINES_BACK, NAMED_ROUNDS, Stand, stand_for
@@ -50,6 +50,8 @@ def timeline(trace: Trace, previous: Timeline | None = None) -> Timeline:
 
 def _shared(trace: Trace, previous: Timeline) -> int:
     """How many rounds from the start are the very ones `previous` was compiled from."""
+    if trace.header != previous.page.header:
+        return 0
     both = min(len(trace.rounds), len(previous.rounds))
     if trace.rounds[:both] == previous.rounds[:both]:
         return both
@@ -116,12 +118,6 @@ class _Moment:
     def round(self) -> Round:
         return self.timeline.rounds[self.now]
 
-    @property
-    def checked(self) -> tuple[Slot, ...]:
-        """What the pass looks at: the guesses, or the one empty slot where there are none."""
-        emitted = self.place.emitted
-        return self.place.guesses or ((emitted,) if emitted else ())
-
 
 def _text_so_far(parts: Parts, m: _Moment) -> None:
     """The prompt and the committed words, lines sinking back as they age."""
@@ -146,7 +142,7 @@ def _text_so_far(parts: Parts, m: _Moment) -> None:
     dim = np.clip(1.0 - np.maximum(ages, 0.0) / LINES_BACK, 0.0, 1.0) ** 1.7
     rows = blocks.receded(whole.blocks, dim, m.colors)
     ink = whole.ink.copy()
-    ink[:, 3] *= dim
+    ink[:, 3] *= (1.0 - m.colors.haze * (1.0 - dim)) * np.clip(4.0 * dim - 1.0, 0.0, 1.0)
     centers = rows["center"].astype(float)
     parts.add("glyphs", whole.engraving.at(centers, ink, m.faces, whole.emblems))
     parts.add("solids", rows[dim > 0.0])
@@ -189,7 +185,7 @@ def _guesses(parts: Parts, m: _Moment) -> None:
         centers[:, 1] += DROP_HEIGHT * (1.0 - ease_out(fallen))
     colors = np.column_stack([tone, body * alpha])
     colors[kept] = (*m.colors.linear("committed"), 1.0)
-    gleam = 1.25 + 0.75 * np.sin(np.pi * read)
+    gleam = m.colors.gleam * (1.0 + 0.6 * np.sin(np.pi * read))
     edges = np.column_stack([tone * gleam[:, None], line])
     edges[kept] = (*m.colors.linear("guess"), blocks.EDGE)
     picks = [pick.encode(m.now, slot) for slot in range(len(slots))]
@@ -220,15 +216,15 @@ def _closing(parts: Parts, m: _Moment) -> None:
     centers = blocks.centers_of([slot], m.place.z)
     centers += np.array((0.0, LANDING[0], LANDING[1])) * away
     centers[:, 1] = np.maximum(centers[:, 1], HEIGHT / 2)
-    role = m.colors.linear(m.place.role)
+    role, committed = m.colors.linear(m.place.role), m.colors.linear("committed")
     settled = np.array([ease(spans.settle.progress(m.t))])
-    tone = _mix(role, m.colors.linear("committed"), settled)
+    tone = _mix(committed if m.place.role == "target" else role, committed, settled)
     alpha = min(2.5 * landed, 1.0)
     rows = blocks.bodies(
         centers,
         blocks.halves_of([slot]),
         np.column_stack([tone, [alpha]]),
-        np.array((*role, blocks.EDGE + (1.0 - blocks.EDGE) * (1.0 - landed))),
+        np.array((*role, alpha * (1.0 - (1.0 - blocks.EDGE) * landed))),
         [pick.encode(m.now, pick.EMITTED)],
     )
     parts.add("solids" if alpha >= 1.0 else "glass", rows)
@@ -239,12 +235,8 @@ def _closing(parts: Parts, m: _Moment) -> None:
 
 
 def _box(parts: Parts, m: _Moment) -> None:
-    """The check closes around all guesses at once and opens after the verdicts.
-
-    Where nothing was guessed it closes around the one empty slot.
-    """
-    spans, t = m.spans, m.t
-    inside = m.checked
+    """The check closes around all guesses at once and opens after the verdicts."""
+    spans, t, inside = m.spans, m.t, m.place.guesses
     opened = _between(t, spans.crack.start, spans.crack.start + 0.28)
     if not inside or t < spans.close.start or opened >= 1.0:
         return
@@ -299,11 +291,8 @@ def _models(parts: Parts, m: _Moment) -> None:
     parts.add("spheres", models.target(m.stand.target, level, m.colors))
     if m.now < 0:
         return
-    inside = m.checked
-    if inside and level > 0.0:
-        left, right = inside[0].left - MARGIN, inside[-1].right + MARGIN
-        z = m.place.z
-        parts.add("beams", models.beam(m.stand.target, left, right, z, level, m.colors))
+    if level > 0.0:
+        parts.add("beams", models.beam(m.stand.target, m.place, level, m.colors))
     before = max(m.now - 1, 0)
     sizes = [m.timeline.rounds[i].settings.effective_k > 0 for i in (before, m.now)]
     size = float(np.interp(m.spans.approach.progress(m.t), (0.0, 1.0), sizes))

@@ -156,7 +156,7 @@ def guess_engraving(place: Place) -> Engraving:
 def emitted_engraving(place: Place) -> Engraving:
     """The label and emblem of the token that ends a round (which must have one)."""
     assert place.emitted is not None
-    return engrave([place.emitted], HEIGHT, [EMBLEMS[place.role]])
+    return engrave([place.emitted], HEIGHT, [EMBLEMS.get(place.role, "")])
 
 
 def emblem_color(colors: Theme, role: Role) -> RGB:
@@ -224,7 +224,7 @@ def receded(blocks: Rows, dim: Floats, towards: Theme) -> Rows:
     """
     out = blocks.copy()
     haze = np.array(towards.lighting.ground)
-    keep = dim[:, None]
+    keep = 1.0 - towards.haze * (1.0 - dim[:, None])
     for name in ("color", "fill_color", "edge_color"):
         out[name][:, :3] = haze + (out[name][:, :3] - haze) * keep
     out["edge_color"][:, 3] *= dim

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from engine.stats import Stats, stretches
 from engine.trace import Baseline, Guess, Round, RunFailed, RunFinished, Settings, Trace, join_text
+from visualizer.stage.layout import closing_role
 from visualizer.stage.text import visible
 from visualizer.stage.theme import Role
 from visualizer.stage.timeline import Phase, Span, Timeline
@@ -78,7 +79,8 @@ def tell(trace: Trace, timeline: Timeline, t: float) -> Hud:
     spans = timeline.spans[now] if now >= 0 else None
     landed = spans is not None and t >= spans.land.end
     shown = now + landed if now >= 0 else 0
-    past = _shown(timeline, shown, header.baseline if header else None)
+    ended = isinstance(trace.end, RunFinished) and trace.end.reason == "eos"
+    past = _shown(timeline, shown, header.baseline if header else None, ended)
     pending: tuple[Piece, ...] = ()
     caption: tuple[Piece, ...] = ()
     seconds = past.seconds
@@ -110,16 +112,22 @@ def tell(trace: Trace, timeline: Timeline, t: float) -> Hud:
 
 
 @lru_cache(maxsize=8)
-def _shown(timeline: Timeline, count: int, baseline: Baseline | None) -> _Shown:
-    """Sums over the first `count` rounds of this very timeline."""
+def _shown(timeline: Timeline, count: int, baseline: Baseline | None, ended: bool) -> _Shown:
+    """Sums over the first `count` rounds of this very timeline.
+
+    With `ended` the last token of the run is its end of text, and no part of the text.
+    """
     rounds = timeline.rounds[:count]
+    tokens = [token for each in rounds for token in each.committed]
+    if ended and count == len(timeline.rounds):
+        tokens = tokens[:-1]
     runs = stretches(rounds)
     current = runs[-1][1] if runs else ()
     return _Shown(
         rounds=current,
         stats=Stats.of(current, baseline),
         ghost=Stats.of(runs[-2][1]).histogram if len(runs) > 1 else (),
-        text=join_text(token for each in rounds for token in each.committed),
+        text=join_text(tokens),
         seconds=sum(each.seconds for each in rounds),
     )
 
@@ -146,7 +154,7 @@ def _pending(each: Round, timeline: Timeline, t: float) -> tuple[Piece, ...]:
     ]
     if each.emitted and t >= spans.land.start:
         kept = pieces[: each.accepted]
-        return (*kept, Piece(_readable(each.emitted.token.text), _closing_role(each)))
+        return (*kept, Piece(_readable(each.emitted.token.text), closing_role(each)))
     return tuple(pieces)
 
 
@@ -154,11 +162,6 @@ def _readable(token_text: str) -> str:
     """A token's own text; where it holds half a character, its visible form."""
     broken = any(0xDC80 <= ord(char) <= 0xDCFF for char in token_text)
     return visible(token_text) if broken else token_text
-
-
-def _closing_role(each: Round) -> Role:
-    recovered = each.emitted is not None and each.emitted.kind == "recovered"
-    return "correction" if recovered else "bonus"
 
 
 def _caption(each: Round, timeline: Timeline, t: float) -> tuple[Piece, ...]:
@@ -172,8 +175,6 @@ def _caption(each: Round, timeline: Timeline, t: float) -> tuple[Piece, ...]:
     if phase == "draft":
         return _drafting(each, guesses)
     if phase == "close":
-        if not many:
-            return _words("Nothing to check: the target writes alone.")
         return _words("One *box* around all " + guesses + ": checked together.", "box")
     if phase == "pass":
         what = f"checks all {guesses} at once" if many > 1 else "checks 1 guess"
@@ -224,7 +225,7 @@ def _landing(each: Round) -> tuple[Piece, ...]:
     if each.emitted.kind == "recovered":
         return _words(f"The target's own *correction* takes its place: {word}.", "correction")
     if not each.guesses:
-        return _words(f"One pass, one token: {word}.", "bonus")
+        return _words(f"One pass of the *target*, one token: {word}.", "target")
     return _words(f"All accepted: a *bonus* token for free, {word}.", "bonus")
 
 

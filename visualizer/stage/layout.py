@@ -62,13 +62,14 @@ class Place:
 
     `before` is where the second-last committed token of the line starts (the place itself
     where there is none): two words of context. The first `accepted` guesses stay; `role` is
-    the colour of what ended the round. `cursor` is where the next token would start on the line. Compared by identity, so that
-    what is drawn of a round can be remembered per place.
+    the colour of what ended the round ("target" where nothing was guessed: the target's own
+    word, neither correction nor bonus). `cursor` is where the next token would start on the
+    line. Compared by identity, so that what is drawn of a round can be remembered per place.
     """
 
     index: int
     accepted: int
-    role: Literal["correction", "bonus"]
+    role: Literal["correction", "bonus", "target"]
     line: int
     guesses: tuple[Slot, ...]
     emitted: Slot | None
@@ -118,6 +119,7 @@ class PromptPlace:
 class Page:
     """A run laid out: its prompt and one place per round."""
 
+    header: RunHeader | None
     prompt: PromptPlace
     places: tuple[Place, ...] = ()
 
@@ -166,10 +168,11 @@ def _place(each: Round, line: int, cursor: float, words: tuple[float, ...]) -> P
     """Lay out a round from `cursor` on; `words` is where the last words before it start."""
     guesses = _slots([guess.token.text for guess in each.guesses], cursor)
     end = guesses[each.accepted - 1].right if each.accepted else cursor
-    apart = 0.0 if each.accepted else MARGIN + 0.05
+    apart = MARGIN + 0.05 if guesses and not each.accepted else 0.0
     emitted = None
     if each.emitted:
-        emitted = _slot(each.emitted.token.text, end, emblem=EMBLEM, apart=apart)
+        room = EMBLEM if guesses else 0.0
+        emitted = _slot(each.emitted.token.text, end, emblem=room, apart=apart)
     slots = (*guesses, emitted) if emitted else guesses
     if cursor > 0.0 and max((slot.right for slot in slots), default=0.0) > LINE:
         return _place(each, line + 1, 0.0, ())
@@ -177,7 +180,7 @@ def _place(each: Round, line: int, cursor: float, words: tuple[float, ...]) -> P
     return Place(
         index=each.index,
         accepted=each.accepted,
-        role="correction" if each.emitted and each.emitted.kind == "recovered" else "bonus",
+        role=closing_role(each),
         line=line,
         guesses=guesses,
         emitted=emitted,
@@ -187,10 +190,17 @@ def _place(each: Round, line: int, cursor: float, words: tuple[float, ...]) -> P
     )
 
 
+def closing_role(each: Round) -> Literal["correction", "bonus", "target"]:
+    """The role of the token that ends a round."""
+    if not each.guesses:
+        return "target"
+    return "correction" if each.emitted and each.emitted.kind == "recovered" else "bonus"
+
+
 def page_of(header: RunHeader | None) -> Page:
     """Lay out the prompt; rounds follow by `Page.extended`."""
     if header is None:
-        return Page(PromptPlace((), 0, 0.0))
+        return Page(None, PromptPlace((), 0, 0.0))
     texts = _prompt_texts(header)
     lines: list[tuple[Slot, ...]] = [()]
     for index, text in enumerate(texts):
@@ -208,8 +218,8 @@ def page_of(header: RunHeader | None) -> Page:
             break
     last = len(lines) - 1
     if header.chat or not texts:
-        return Page(PromptPlace(tuple(lines), last + bool(texts), 0.0, PROMPT_BACK))
-    return Page(PromptPlace(tuple(lines), last, lines[-1][-1].right))
+        return Page(header, PromptPlace(tuple(lines), last + bool(texts), 0.0, PROMPT_BACK))
+    return Page(header, PromptPlace(tuple(lines), last, lines[-1][-1].right))
 
 
 def _prompt_texts(header: RunHeader) -> list[str]:

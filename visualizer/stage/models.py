@@ -37,12 +37,15 @@ def target(center: Point, level: float, colors: Theme) -> Rows:
     return rows
 
 
-def beam(start: Point, left: float, right: float, z: float, level: float, colors: Theme) -> Rows:
-    """The cone of light from the target to the box that spans `left` to `right`."""
+def beam(start: Point, place: Place, level: float, colors: Theme) -> Rows:
+    """The cone of light from the target to the box, or to the slot it fills alone."""
     rows = np.zeros(1, BEAM)
+    slots = place.guesses
+    left, right = (slots[0].left, slots[-1].right) if slots else (place.left, place.right)
+    grown = MARGIN if slots else 0.0
     rows["start"] = start
-    rows["end"] = ((left + right) / 2, HEIGHT + MARGIN, z)
-    rows["half"] = ((right - left) / 2, DEPTH / 2 + MARGIN)
+    rows["end"] = ((left + right) / 2, HEIGHT + MARGIN if slots else 0.0, place.z)
+    rows["half"] = ((right - left) / 2 + grown, DEPTH / 2 + grown)
     rows["color"] = (*colors.linear("target"), BEAM_LIGHT * level)
     return rows
 

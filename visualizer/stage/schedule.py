@@ -55,7 +55,7 @@ def schedule(each: Round, start: float, factor: float) -> RoundSpans:
     steps = _chain(approach.end, [seconds * factor for seconds in each.draft_step_seconds])
     drops = _drops(steps, len(each.guesses), approach.end)
     drafted = max([approach.end, *(span.end for span in (*steps, *drops))])
-    close = Span(drafted + REST * bool(drops), CLOSE * pace)
+    close = Span(drafted + REST * bool(drops), CLOSE * bool(drops))
     pulse = Span(close.end, each.verify_seconds * factor)
 
     judged = sum(guess.draw is not None for guess in each.guesses)
@@ -114,7 +114,7 @@ def _beats(
 ) -> tuple[Beat, ...]:
     moments: list[tuple[Phase, float, bool]] = [
         ("draft", close.start, drafted),
-        ("close", pulse.start, True),
+        ("close", pulse.start, drafted),
         ("pass", pulse.end, True),
         ("verdicts", crack.start, drafted),
         ("shatter", shatter.start + shatter.duration / 2, shatter.duration > 0),

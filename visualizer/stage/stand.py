@@ -9,11 +9,17 @@ from typing import NamedTuple
 import numpy as np
 
 from visualizer.stage.camera import DIRECTIONS, Free, Pose, frame_points
-from visualizer.stage.layout import HEIGHT, PITCH, Page
-from visualizer.stage.models import DRAFTER_HEIGHT, PARKED, TARGET_BACK, TARGET_RADIUS
+from visualizer.stage.layout import HEIGHT, MARGIN, PITCH, Page
+from visualizer.stage.models import (
+    DRAFTER_HEIGHT,
+    DRAFTER_RADIUS,
+    PARKED,
+    TARGET_BACK,
+    TARGET_RADIUS,
+)
 from visualizer.stage.view import Preset, View
 
-SHORTEST = 13.4  # the camera frames at least this much of a line
+SHORTEST = 14.6  # the camera frames at least this much of a line
 LEAD = 0.6  # free ground before a line's start
 NAMED_ROUNDS = 2  # rounds in which the zones' names are written beside the lines
 NAMES = 2.6  # room for them before a line's start
@@ -48,12 +54,14 @@ class Stand:
 def stand_for(page: Page, index: int, view: View) -> Stand:
     """Return the stand for round `index`; -1 is the prompt, before the first round."""
     lens = Lens(view.preset, view.width / max(view.height, 1), view.free)
-    names = NAMES if index < NAMED_ROUNDS else 0.0
+    named = index < NAMED_ROUNDS
+    prompt = max((row[-1].right for row in page.prompt.lines if row), default=0.0)
     if index < 0:
-        return _stand(page.prompt.line, -names, 0.0, lens)
+        return _stand(page.prompt.line, -NAMES, prompt, lens)
     place = page.places[index]
-    left = min(place.before, -names) if names else place.before
-    return _stand(place.line, left, place.reach, lens)
+    if named:
+        return _stand(place.line, -NAMES, max(place.reach, prompt), lens)
+    return _stand(place.line, place.before - MARGIN, place.reach, lens)
 
 
 @lru_cache(maxsize=256)
@@ -66,10 +74,11 @@ def _stand(line: int, left: float, right: float, lens: Lens) -> Stand:
     middle = max((left + right) / 2, SHORTEST / 2 + min(left, -LEAD))
     left, right = min(left, middle - SHORTEST / 2), max(right, middle + SHORTEST / 2)
     target = (middle + 0.16 * (right - left), TARGET_BACK[0], z + TARGET_BACK[1])
-    reach = 1.2 * TARGET_RADIUS
+    reach = 1.1 * TARGET_RADIUS
+    front = PARKED[1] + 1.5 * DRAFTER_RADIUS
     points = [
-        *((x, y, z + dz) for x in (left, right) for y in (0.0, 1.4) for dz in (-0.8, PARKED[1])),
-        *((x, DRAFTER_HEIGHT + 0.4, z) for x in (left, right)),
+        *((x, y, z + dz) for x in (left, right) for y in (0.0, 1.4) for dz in (-0.8, front)),
+        *((x, DRAFTER_HEIGHT + DRAFTER_RADIUS, z) for x in (left, right)),
         *(tuple(np.add(target, axis)) for axis in np.vstack([np.eye(3), -np.eye(3)]) * reach),
     ]
     subject = np.array((middle, HEIGHT / 2, z))

@@ -36,11 +36,17 @@ EMBLEMS: Mapping[str, str] = MappingProxyType({"correction": "â—†", "bonus": "â˜
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """Colours as "#rrggbb" by role, and the light they stand in."""
+    """Colours as "#rrggbb" by role, and the light they stand in.
+
+    `gleam` is how bright edges of glass are against their own colour: above 1 they glow in
+    the dark, below 1 they draw on white. `haze` is how far old lines fade before they sink.
+    """
 
     name: str
     hexes: Mapping[Role, str] = field(hash=False)
     lighting: Lighting
+    gleam: float = 1.25
+    haze: float = 1.0
 
     def srgb(self, role: str) -> RGB:
         """Colour of `role` for panels: sRGB in 0..1. KeyError for a role that is not one."""
@@ -88,15 +94,15 @@ _DARK: dict[Role, str] = {
 }
 _LIGHT: dict[Role, str] = {
     "prompt": "#596273",
-    "guess": "#3E94CE",
-    "box": "#3FA595",
+    "guess": "#4FA5DE",
+    "box": "#45AE9D",
     "committed": "#2A61B4",
     "rejected": "#C4421D",
     "discarded": "#757A83",
     "correction": "#C98A0E",
     "bonus": "#1C8C77",
     "target": "#E8B65A",
-    "drafter": "#3E94CE",
+    "drafter": "#4FA5DE",
     "text": "#1B2230",
     "engraved": "#FBFCFE",
     "label": "#5B6676",
@@ -126,7 +132,7 @@ _DAY = Lighting(
 THEMES: Mapping[str, Theme] = MappingProxyType(
     {
         "dark": Theme("dark", MappingProxyType(_DARK), _NIGHT),
-        "light": Theme("light", MappingProxyType(_LIGHT), _DAY),
+        "light": Theme("light", MappingProxyType(_LIGHT), _DAY, gleam=0.75, haze=0.55),
         # The idea's first drawing had red committed blocks; refusals turn violet there.
         "classic": Theme(
             "classic",
