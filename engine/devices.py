@@ -8,6 +8,7 @@ Knows devices, nothing of models on disk.
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 
@@ -105,7 +106,7 @@ def _tiny_weights(device: str, dtype: torch.dtype) -> Weights:
     generator = torch.Generator().manual_seed(0)
 
     def random(*shape: int) -> torch.Tensor:
-        values = torch.randn(shape, generator=generator) * shape[-1] ** -0.5
+        values = torch.randn(shape, generator=generator) / math.sqrt(shape[-1])
         return values.to(device=device, dtype=dtype)
 
     def ones(*shape: int) -> torch.Tensor:

@@ -52,9 +52,12 @@ def convert(source: Path, folder: Path) -> None:
     if fields.get("general.architecture") != "llama":
         raise GgufError(f"architecture {fields.get('general.architecture')!r} is not supported")
     config = _config(fields)
+    tensors = _tensors(reader, config)
     _write_tokenizer(fields, folder)
-    _write_json(folder / "config.json", config)
-    save_file(_tensors(reader, config), folder / "model.safetensors", metadata={"format": "pt"})
+    _write_json(
+        folder / "config.json", config | {"tie_word_embeddings": "lm_head.weight" not in tensors}
+    )
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
 
 
 def _config(fields: dict[str, Any]) -> dict[str, Any]:
@@ -72,7 +75,6 @@ def _config(fields: dict[str, Any]) -> dict[str, Any]:
         "rope_theta": fields.get("llama.rope.freq_base", 10000.0),
         "rms_norm_eps": float(f"{fields['llama.attention.layer_norm_rms_epsilon']:.6g}"),
         "hidden_act": "silu",
-        "tie_word_embeddings": True,
         "torch_dtype": "float32",
         "bos_token_id": fields["tokenizer.ggml.bos_token_id"],
         "eos_token_id": fields["tokenizer.ggml.eos_token_id"],
@@ -96,7 +98,6 @@ def _tensors(reader: GGUFReader, config: dict[str, Any]) -> dict[str, NDArray[np
         if kind in heads:
             values = _undo_rotary_order(values, heads[kind])
         tensors[f"model.layers.{layer}.{_LAYER_NAMES[kind]}.weight"] = values
-    config["tie_word_embeddings"] = "lm_head.weight" not in tensors
     return tensors
 
 
