@@ -16,8 +16,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-Ids = npt.NDArray[np.uint16]
-Counts = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.int64]
 
 # Stands between two texts laid end to end. Not a token: it never matches, never follows.
 SEPARATOR = 0xFFFF
@@ -38,7 +37,7 @@ class SuffixIndex:
         wide = np.asarray(ids, dtype=np.int64)
         if wide.size and not 0 <= wide.min() <= wide.max() <= SEPARATOR:
             raise ValueError("ids must lie between 0 and 65535")
-        self.ids: Ids = wide.astype(np.uint16)
+        self.ids: npt.NDArray[np.uint16] = wide.astype(np.uint16)
         padded = np.concatenate((self.ids, np.full(DEPTH, SEPARATOR, np.uint16)))
         head = _pack(padded[: len(wide) + _HEAD - 1], _HEAD)
         tail = _pack(padded[_HEAD:], _TAIL)
@@ -57,7 +56,7 @@ class SuffixIndex:
 
     def continuations(
         self, context: Sequence[int], max_len: int = DEPTH, min_len: int = 2
-    ) -> tuple[int, tuple[Ids, Counts]]:
+    ) -> tuple[int, tuple[Numbers, Numbers]]:
         """The ids that followed the longest suffix of `context` found, and how often each did.
 
         Suffixes of `max_len` (at most `DEPTH`) down to `min_len` ids are tried, longest first.
@@ -71,9 +70,9 @@ class SuffixIndex:
                 following, counts = self._following(suffix)
                 if len(following):
                     return length, (following, counts)
-        return 0, (np.empty(0, np.uint16), np.empty(0, np.int64))
+        return 0, (np.empty(0, np.int64), np.empty(0, np.int64))
 
-    def _following(self, context: list[int]) -> tuple[Ids, Counts]:
+    def _following(self, context: list[int]) -> tuple[Numbers, Numbers]:
         """Sorted distinct ids after each occurrence of the whole context, with counts."""
         low, high = _bounds(self._head, context[:_HEAD], _HEAD)
         if len(context) < _HEAD:
@@ -87,13 +86,13 @@ class SuffixIndex:
         # The separator is the largest id, so texts that ended here lie last.
         following = following[: following.searchsorted(np.uint16(SEPARATOR))]
         if not len(following):
-            return following, np.empty(0, np.int64)
+            return np.empty(0, np.int64), np.empty(0, np.int64)
         firsts = np.flatnonzero(following[1:] != following[:-1]) + 1
         edges = np.concatenate(([0], firsts, [len(following)]))
-        return following[edges[:-1]], np.diff(edges)
+        return following[edges[:-1]].astype(np.int64), np.diff(edges)
 
 
-def _pack(ids: Ids, width: int) -> npt.NDArray[np.uint64]:
+def _pack(ids: npt.NDArray[np.uint16], width: int) -> npt.NDArray[np.uint64]:
     """Each run of `width` ids as one integer, the first id in the highest place."""
     count = len(ids) - width + 1
     packed = np.zeros(count, dtype=np.uint64)

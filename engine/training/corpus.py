@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -69,16 +70,21 @@ class Corpus:
         return sum(len(self.reply(row)) for row in rows)
 
 
-def load(path: Path) -> Corpus:
-    """Read a text file as `save` or `engine.training.write` leaves it."""
-    with np.load(path) as arrays:
-        return Corpus(
-            ids=arrays["ids"],
-            starts=np.concatenate(([0], np.cumsum(arrays["lengths"], dtype=np.int64))),
-            prompt_lengths=arrays["prompt_lengths"],
-            temperature=arrays["temperature"],
-            family=arrays["family"],
-        )
+def load(*paths: Path) -> Corpus:
+    """Read text files as `save` leaves them, one after the other into one corpus."""
+    parts: dict[str, list[npt.NDArray[Any]]] = {}
+    for path in paths:
+        with np.load(path) as arrays:
+            for name in ("ids", "lengths", "prompt_lengths", "temperature", "family"):
+                parts.setdefault(name, []).append(arrays[name])
+    whole = {name: np.concatenate(arrays) for name, arrays in parts.items()}
+    return Corpus(
+        ids=whole["ids"],
+        starts=np.concatenate(([0], np.cumsum(whole["lengths"], dtype=np.int64))),
+        prompt_lengths=whole["prompt_lengths"],
+        temperature=whole["temperature"],
+        family=whole["family"],
+    )
 
 
 def save(corpus: Corpus, path: Path) -> None:
@@ -157,9 +163,7 @@ def reduced_vocabulary(
     A small vocabulary keeps the drafter's head cheap; the tokens outside it are never
     guessed and simply cost an acceptance.
     """
-    counts = np.bincount(
-        np.concatenate([corpus.reply(row) for row in rows]), minlength=vocab_size
-    )
+    counts = np.bincount(np.concatenate([corpus.reply(row) for row in rows]), minlength=vocab_size)
     kept = counts >= min_count
     kept[:low_ids] = True
     return np.flatnonzero(kept).astype(np.int32)

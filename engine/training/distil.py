@@ -4,9 +4,12 @@
         --out assets/drafters/small
 
 The target's laws are computed once (`teacher`), the student is trained against them with its
-held-out figures as it goes, exported (`student.export`) and measured on prompts it never saw
-(`evaluate`, which writes the card). Interrupted, each stage continues where it stopped. The
+held-out figures as it goes (`evaluate.Watch`), exported, measured on all prompts it never saw
+and given its card (`ship`). Interrupted, each stage continues where it stopped. The
 same seed, text and processor give the same weights, interrupted or not.
+
+Where the laws come from another process (`teacher`), `--laws-at-hand` learns from those that
+are there, more each epoch; when they came then matters to the weights.
 
 The learning rate is constant after a short warm-up and falls linearly to zero over the last
 part of the visits. Before that fall nothing depends on `--visits`, so a run can be lengthened.
@@ -15,7 +18,6 @@ part of the visits. Before that fall nothing depends on `--visits`, so a run can
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +32,8 @@ from torch import Tensor
 
 from engine.training import corpus as text
 from engine.training import evaluate, teacher
-from engine.training.student import SoftCrossEntropy, Student, export, packed
+from engine.training.ship import card, ship
+from engine.training.student import SoftCrossEntropy, Student, packed
 from engine.training.teacher import Laws, Target
 
 
@@ -61,6 +64,7 @@ class Progress:
     step: int = 0
     epoch: int = 0
     row: int = 0  # rows already used in this epoch
+    shards: list[int] = field(default_factory=list)  # what this epoch goes through
     visits: int = 0
     seconds: float = 0.0
     curve: list[dict[str, float]] = field(default_factory=list)  # held-out figures so far
@@ -69,8 +73,9 @@ class Progress:
 class Lessons:
     """The target's laws, served as steps of whole rows.
 
-    The first epoch takes the rows in shard order, so that training can begin with the first
-    shard while the others are still to be computed; each later epoch has an order of its own.
+    An epoch goes through given shards. The first takes its rows in shard order, so that
+    training can begin with the first shard while the others are still to be computed; each
+    later epoch has an order of its own.
     """
 
     def __init__(
@@ -86,17 +91,20 @@ class Lessons:
         self._laws = laws
         self._shards: dict[int, Laws] = {}
 
-    def order(self, epoch: int) -> npt.NDArray[np.int64]:
-        """Positions in `rows`, in the order this epoch takes them."""
+    def order(self, epoch: int, shards: Sequence[int]) -> npt.NDArray[np.int64]:
+        """Positions in `rows` of these shards, in the order this epoch takes them."""
+        size = teacher.SHARD_ROWS
+        ends = [(shard * size, min(len(self.rows), (shard + 1) * size)) for shard in shards]
+        positions = np.concatenate([np.arange(first, end) for first, end in ends])
         if epoch == 0:
-            return np.arange(len(self.rows))
-        return np.random.default_rng((self.recipe.seed, epoch)).permutation(len(self.rows))
+            return positions
+        return np.random.default_rng((self.recipe.seed, epoch)).permutation(positions)
 
-    def steps(self, epoch: int, first: int) -> Iterator[list[int]]:
+    def steps(self, epoch: int, shards: Sequence[int], first: int) -> Iterator[list[int]]:
         """Groups of positions of one epoch, from the `first` on; its short rest is left out."""
         group: list[int] = []
         tokens = 0
-        for position in self.order(epoch)[first:].tolist():
+        for position in self.order(epoch, shards)[first:].tolist():
             group.append(position)
             tokens += len(self.corpus.reply(self.rows[position]))
             if tokens >= self.recipe.step_tokens:
@@ -148,15 +156,17 @@ class Trainer:
         with torch.autocast("cpu", self.dtype, enabled=mixed):
             hidden = self.student.hidden(ids, lengths)
         positions = teacher.predicting(lessons.corpus, rows)
-        loss = SoftCrossEntropy.apply(hidden[positions], self.head, places, probs)
+        loss: Tensor = SoftCrossEntropy.apply(  # type: ignore[no-untyped-call]
+            hidden[positions], self.head, places, probs
+        )
         self.optimiser.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.student.parameters(), self.recipe.clip)
         self.optimiser.step()
         progress.step += 1
         progress.row += len(group)
         progress.visits += len(places)
-        return float(loss)
+        return float(loss.detach())
 
     def state(self) -> dict[str, Any]:
         return {
@@ -176,11 +186,21 @@ class Trainer:
         self.progress = Progress(**state["progress"])
 
 
-def train(trainer: Trainer, lessons: Lessons) -> Iterator[float]:
-    """Step until the recipe's visits are reached, yielding each loss."""
+def train(
+    trainer: Trainer, lessons: Lessons, available: Callable[[], list[int]]
+) -> Iterator[float]:
+    """Step until the recipe's visits are reached, yielding each loss.
+
+    Each epoch goes through the shards `available` when it begins. Raises ValueError if they
+    hold less than one step.
+    """
     progress, visits = trainer.progress, trainer.recipe.visits
     while progress.visits < visits:
-        for group in lessons.steps(progress.epoch, progress.row):
+        if progress.row == 0:
+            progress.shards = available()
+            if next(lessons.steps(progress.epoch, progress.shards, 0), None) is None:
+                raise ValueError("the text holds fewer reply tokens than one step takes")
+        for group in lessons.steps(progress.epoch, progress.shards, progress.row):
             yield trainer.step(lessons, group)
             if progress.visits >= visits:
                 return
@@ -194,36 +214,43 @@ def write_checkpoint(state: dict[str, Any], path: Path) -> None:
     os.replace(partial, path)
 
 
-def run(trainer: Trainer, lessons: Lessons, watch: evaluate.Watch, work: Path, every: int) -> None:
+def run(
+    trainer: Trainer,
+    lessons: Lessons,
+    available: Callable[[], list[int]],
+    watch: evaluate.Watch,
+    work: Path,
+    every: int,
+) -> None:
     """Train to the end; every so many steps measure, report and save."""
     began = time.perf_counter() - trainer.progress.seconds
     losses: list[float] = []
     progress = trainer.progress
-    for loss in train(trainer, lessons):
+    for loss in train(trainer, lessons, available):
         losses.append(loss)
         if progress.step % every == 0 or progress.visits >= trainer.recipe.visits:
             progress.seconds = time.perf_counter() - began
             matches = watch.match(trainer.student, lessons.corpus)
-            point = {"visits": progress.visits, "loss": float(np.mean(losses)), **matches}
-            progress.curve.append(point)
+            mean = float(np.mean(losses))
+            progress.curve.append({"visits": progress.visits, "loss": mean, **matches})
             losses.clear()
             write_checkpoint(trainer.state(), work / "checkpoint.pt")
             rate = trainer.recipe.rate(progress.step, progress.visits)
             print(
-                f"step {progress.step} epoch {progress.epoch} visits {progress.visits:,} "
-                f"loss {point['loss']:.3f} rate {rate:.1e} {progress.seconds:.0f} s · held out: "
+                f"step {progress.step} epoch {progress.epoch} of {len(progress.shards)} shards "
+                f"visits {progress.visits:,} loss {mean:.3f} rate {rate:.1e} "
+                f"{progress.seconds:.0f} s · held out: "
                 + ", ".join(f"{name} {value:.4f}" for name, value in matches.items()),
                 flush=True,
             )
 
 
-def prepare(target: Path, text_file: Path, work: Path, recipe: Recipe) -> tuple[Trainer, Lessons]:
+def prepare(plan: teacher.Plan, recipe: Recipe, work: Path) -> tuple[Trainer, Lessons]:
     """Everything training needs; continues from the checkpoint in `work` if there is one."""
-    plan = teacher.Plan.make(target, text_file, work, recipe.seed)
     lessons = Lessons(plan.corpus, plan.order, plan.laws, recipe)
     vocab_ids = torch.from_numpy(plan.vocabulary).long()
     torch.manual_seed(recipe.seed)
-    student = Student.from_target(Target.load(target), recipe.layers, vocab_ids)
+    student = Student.from_target(Target.load(plan.target_folder), recipe.layers, vocab_ids)
     trainer = Trainer(student, recipe, teacher.working_dtype())
     checkpoint = work / "checkpoint.pt"
     if checkpoint.exists():
@@ -238,23 +265,37 @@ def main() -> None:
     )
     defaults = Recipe()
     parser.add_argument("--target", type=Path, required=True, help="folder of the target")
-    parser.add_argument("--text", type=Path, required=True, help="the target's own text, .npz")
+    parser.add_argument(
+        "--text", type=Path, nargs="+", required=True, help="the target's own text, .npz"
+    )
     parser.add_argument("--work", type=Path, required=True, help="laws and checkpoints")
     parser.add_argument("--out", type=Path, required=True, help="folder of the drafter")
     parser.add_argument("--visits", type=int, default=defaults.visits)
+    parser.add_argument("--step-tokens", type=int, default=defaults.step_tokens)
     parser.add_argument("--layers", type=int, default=defaults.layers)
     parser.add_argument("--seed", type=int, default=defaults.seed)
+    parser.add_argument(
+        "--laws-at-hand",
+        action="store_true",
+        help="compute no laws; each epoch learns from the shards there when it begins",
+    )
     parser.add_argument("--every", type=int, default=500, help="steps between checkpoints")
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     options.work.mkdir(parents=True, exist_ok=True)
-    recipe = Recipe(layers=options.layers, seed=options.seed, visits=options.visits)
-    trainer, lessons = prepare(options.target, options.text, options.work, recipe)
+    recipe = Recipe(
+        layers=options.layers,
+        seed=options.seed,
+        visits=options.visits,
+        step_tokens=options.step_tokens,
+    )
+    plan = teacher.Plan.make(options.target, options.text, options.work, recipe.seed)
+    trainer, lessons = prepare(plan, recipe, options.work)
+    available = plan.finished if options.laws_at_hand else lambda: list(range(plan.shard_count))
     watch = evaluate.Watch.load(options.target, lessons.corpus, options.work, options.seed)
-    run(trainer, lessons, watch, options.work, options.every)
-    export(trainer.student, options.out, options.target.name)
-    (options.work / "history.json").write_text(json.dumps(asdict(trainer.progress), indent=2))
+    run(trainer, lessons, available, watch, options.work, options.every)
+    print(card(ship(options.work, options.target, options.text, options.out)))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """How often a student guesses right on prompts it never saw.
 
-Two kinds of figure, both measured, none of them timed:
+    python -m engine.training.evaluate assets/drafters/small --target FOLDER --text TEXT.npz
 
-- `Watch`: the greedy match on a few held-out rows, cheap enough to take during training;
-- `measure`: everything the card says, on all held-out rows.
+Two kinds of figure, both measured, none of them timed: `Watch` is the greedy match on a few
+held-out rows, cheap enough to take during training; `measure` is everything the card says.
 
 Rows written at temperature 0 *are* the target's greedy choices, and a drafter with its own
 cache sees the same ids whether they were guessed or given; so its rounds on those rows are
@@ -12,6 +12,8 @@ known exactly from one pass over the text, without decoding (`rounds`).
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,19 +21,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
 from engine.training import corpus as text
-from engine.training.student import Student, packed
+from engine.training import rounds
+from engine.training.student import Student, load, packed
 from engine.training.teacher import Target, predicting, working_dtype
 
 WATCH_ROWS = 40  # of each of the three held-out groups
+ALPHA_ROWS = 150  # held-out rows at temperature 0.7 for which the target is run again
+ALPHA_TEMPERATURE = 0.7
 ROWS_PER_PASS = 8
+K = (1, 2, 3, 4)
 
-Flags = npt.NDArray[np.bool_]
+Figures = dict[str, Any]
 
 
 @torch.no_grad()
@@ -83,12 +88,12 @@ class Watch:
         rows = [row for group in self.groups.values() for row in group]
         hits = guesses(student, corpus, rows) == self.best
         sizes = [corpus.reply_tokens(group) for group in self.groups.values()]
-        parts = zip(self.groups, hits.split(sizes), strict=True)
+        parts = zip(self.groups, torch.split(hits, sizes), strict=True)
         return {"all": _mean(hits), **{name: _mean(part) for name, part in parts}}
 
 
-def _mean(flags: Tensor) -> float:
-    return float(flags.float().mean())
+def _mean(values: Tensor) -> float:
+    return float(values.float().mean())
 
 
 def target_best(target: Target, corpus: text.Corpus, rows: Sequence[int]) -> Tensor:
@@ -101,3 +106,108 @@ def target_best(target: Target, corpus: text.Corpus, rows: Sequence[int]) -> Ten
         hidden = target.hidden([corpus.row(row) for row in batch])
         best.append((hidden[predicting(corpus, batch)].to(dtype) @ head.T).argmax(-1))
     return torch.cat(best)
+
+
+def measure(student: Student, target: Target, corpus: text.Corpus, split: text.Split) -> Figures:
+    """All held-out figures of a card: greedy by reason withheld and by family, and alpha."""
+    greedy = [row for row in split.held_out if corpus.temperature[row] == 0]
+    found = dict(zip(greedy, hits(student, corpus, greedy), strict=True))
+    reasons = {
+        "unseen family": split.unseen_family,
+        "unseen template": split.unseen_template,
+        "unseen topic": split.unseen_topic,
+    }
+    families = sorted({split.families[row] for row in greedy})
+    written = np.concatenate([corpus.reply(row) for row in split.held_out])
+    return {
+        "vocabulary_coverage": float(np.isin(written, student.vocab_ids.numpy()).mean()),
+        "temperature_0": summary(list(found.values())),
+        "by_reason": {
+            name: summary([found[row] for row in rows if row in found])
+            for name, rows in reasons.items()
+        },
+        "by_family": {
+            family: summary([found[row] for row in greedy if split.families[row] == family])
+            for family in families
+        },
+        "temperature_0.7": alphas(student, target, corpus, split),
+    }
+
+
+def hits(student: Student, corpus: text.Corpus, rows: Sequence[int]) -> list[rounds.Hits]:
+    """Per row: where the student's likeliest token is the one the text goes on with."""
+    best = guesses(student, corpus, rows).numpy()
+    ends = np.cumsum([len(corpus.reply(row)) for row in rows])[:-1]
+    return [
+        guessed == corpus.reply(row)
+        for guessed, row in zip(np.split(best, ends), rows, strict=True)
+    ]
+
+
+def summary(replies: Sequence[rounds.Hits]) -> Figures:
+    counts = {k: rounds.histogram(replies, k) for k in K}
+    return {
+        "replies": len(replies),
+        "positions": sum(len(reply) for reply in replies),
+        "match_by_position": [round(share, 4) for share in rounds.match_by_position(replies, 4)],
+        "tokens_per_round": {str(k): round(rounds.mean_acceptance_length(counts[k]), 4) for k in K},
+        "histogram_k4": counts[4],
+    }
+
+
+def alphas(student: Student, target: Target, corpus: text.Corpus, split: text.Split) -> Figures:
+    """Chance that one sampled guess is accepted, at `ALPHA_TEMPERATURE`, overall and by family.
+
+    On text the target sampled at that temperature: the mean over positions of the sum over
+    tokens of min(target law, draft law), which is that chance exactly.
+    """
+    rows = [row for row in split.held_out if np.isclose(corpus.temperature[row], ALPHA_TEMPERATURE)]
+    rows = sorted(np.random.default_rng(0).permutation(rows)[:ALPHA_ROWS].tolist())
+    chances = {row: accept_chances(student, target, corpus, row) for row in rows}
+    families = sorted({split.families[row] for row in rows})
+    return {
+        "replies": len(rows),
+        "positions": sum(len(chance) for chance in chances.values()),
+        "alpha": round(_mean(torch.cat(list(chances.values()))), 4),
+        "by_family": {
+            family: round(
+                _mean(torch.cat([chances[row] for row in rows if split.families[row] == family])), 4
+            )
+            for family in families
+        },
+    }
+
+
+@torch.no_grad()
+def accept_chances(student: Student, target: Target, corpus: text.Corpus, row: int) -> Tensor:
+    """Per reply position of one row: the overlap of target law and draft law, (reply,)."""
+    positions = predicting(corpus, [row])
+    ids = corpus.row(row)
+    target_logits = target.hidden([ids])[positions] @ target.embedding.T
+    target_probs = (target_logits / ALPHA_TEMPERATURE).softmax(-1)
+    draft_logits = student.logits(student.hidden(*packed([ids]))[positions])
+    draft_probs = (draft_logits / ALPHA_TEMPERATURE).softmax(-1)
+    return torch.minimum(target_probs[:, student.vocab_ids], draft_probs).sum(-1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("drafter", type=Path, help="folder of an exported drafter")
+    parser.add_argument("--target", type=Path, required=True, help="folder of the target")
+    parser.add_argument(
+        "--text", type=Path, nargs="+", required=True, help="the target's own text, .npz"
+    )
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    target = Target.load(options.target)
+    corpus = text.load(*options.text)
+    split = text.split(corpus, Tokenizer.from_file(str(options.target / "tokenizer.json")))
+    student = load(options.drafter, target.embedding)
+    print(json.dumps(measure(student, target, corpus, split), indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -90,9 +90,7 @@ class Attention(nn.Module):
         self.v_proj = nn.Linear(shape.hidden, kv_size, bias=False)
         self.o_proj = nn.Linear(shape.hidden, shape.hidden, bias=False)
 
-    def forward(
-        self, x: Tensor, angles: tuple[Tensor, Tensor], lengths: Sequence[int]
-    ) -> Tensor:
+    def forward(self, x: Tensor, angles: tuple[Tensor, Tensor], lengths: Sequence[int]) -> Tensor:
         size = self.shape.head_size
         queries = rotate(self.q_proj(x).unflatten(-1, (-1, size)), *angles)  # (T, heads, D)
         keys = rotate(self.k_proj(x).unflatten(-1, (-1, size)), *angles)  # (T, kv_heads, D)
@@ -106,9 +104,9 @@ class Attention(nn.Module):
                 enable_gqa=True,
             )[0].transpose(0, 1)
             for one_q, one_k, one_v in zip(
-                queries.split(list(lengths)),
-                keys.split(list(lengths)),
-                values.split(list(lengths)),
+                torch.split(queries, list(lengths)),
+                torch.split(keys, list(lengths)),
+                torch.split(values, list(lengths)),
                 strict=True,
             )
         ]
@@ -140,12 +138,11 @@ class Layer(nn.Module):
         self.post_attention_layernorm = Norm(shape.hidden, shape.norm_eps)
         self.mlp = FeedForward(shape)
 
-    def forward(
-        self, x: Tensor, angles: tuple[Tensor, Tensor], lengths: Sequence[int]
-    ) -> Tensor:
+    def forward(self, x: Tensor, angles: tuple[Tensor, Tensor], lengths: Sequence[int]) -> Tensor:
         dtype = self.mlp.gate_proj.weight.dtype
         x = x + self.self_attn(self.input_layernorm(x, dtype), angles, lengths)
-        return x + self.mlp(self.post_attention_layernorm(x, dtype))
+        out: Tensor = x + self.mlp(self.post_attention_layernorm(x, dtype))
+        return out
 
 
 class Decoder(nn.Module):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -179,10 +180,10 @@ CODE = (
 )
 
 SUPPORT = (
-    "You are a support agent. Reply politely to this ticket: \"Hello, {thing} {issue}."
-    " I paid on October {day}. Can you help? {name}\"",
-    "Summarize this ticket in one sentence: \"Hi, this is {name}. {thing} {issue} and "
-    "I have written twice since October {day}.\"",
+    'You are a support agent. Reply politely to this ticket: "Hello, {thing} {issue}.'
+    ' I paid on October {day}. Can you help? {name}"',
+    'Summarize this ticket in one sentence: "Hi, this is {name}. {thing} {issue} and '
+    'I have written twice since October {day}."',
     "Write a reply to {name}, who says that {thing} {issue}. Quote their words and "
     "say it will be fixed within {day} business days.",
 )
@@ -231,10 +232,11 @@ def draw(source: random.Random) -> Prompt:
     return Prompt(family, template, _fill(family, template, source))
 
 
-def sample(count: int, seed: int) -> list[Prompt]:
-    """`count` prompts, the same for the same seed."""
+def stream(seed: int) -> Iterator[Prompt]:
+    """Prompts without end, the same for the same seed."""
     source = random.Random(seed)
-    return [draw(source) for _ in range(count)]
+    while True:
+        yield draw(source)
 
 
 def _fill(family: str, template: str, source: random.Random) -> str:

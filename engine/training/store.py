@@ -68,7 +68,7 @@ def summary(replies: Sequence[rounds.Hits]) -> dict[str, Any]:
         "replies": len(replies),
         "positions": sum(len(reply) for reply in replies),
         "match": float(np.mean(np.concatenate(replies))),
-        "tokens_per_round": {k: round(rounds.mean_acceptance_length(counts[k]), 4) for k in K},
+        "tokens_per_round": {str(k): round(rounds.mean_acceptance_length(counts[k]), 4) for k in K},
         "histogram_k4": counts[4],
     }
 
@@ -78,7 +78,7 @@ def card(facts: dict[str, Any]) -> str:
     held = facts["held_out"]
 
     def line(name: str, figures: dict[str, Any]) -> str:
-        lengths = " | ".join(f"{figures['tokens_per_round'][k]:.2f}" for k in K)
+        lengths = " | ".join(f"{figures['tokens_per_round'][str(k)]:.2f}" for k in K)
         return f"| {name} | {figures['replies']} | {lengths} |"
 
     return "\n".join(
@@ -113,12 +113,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("text", type=Path, help="the target's own text, .npz")
+    parser.add_argument("text", type=Path, nargs="+", help="the target's own text, .npz")
     parser.add_argument("--target", type=Path, required=True, help="folder of the target")
     parser.add_argument("--target-name", default="SmolLM2-135M-Instruct")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
-    corpus = text.load(options.text)
+    corpus = text.load(*options.text)
     split = text.split(corpus, Tokenizer.from_file(str(options.target / "tokenizer.json")))
     options.out.mkdir(parents=True, exist_ok=True)
     ids: npt.NDArray[np.uint16] = build(corpus, range(len(corpus)))
@@ -130,8 +130,9 @@ def main() -> None:
         "replies": len(corpus),
         "tokens": len(ids) - len(corpus),
         "bytes": path.stat().st_size,
-        "command": f"python -m engine.training.store {options.text.name} --target FOLDER "
-        "--out assets/drafters/retrieval",
+        "command": "python -m engine.training.store "
+        + " ".join(path.name for path in options.text)
+        + " --target FOLDER --out assets/drafters/retrieval",
         "held_out": measure(corpus, split),
     }
     (options.out / "card.json").write_text(json.dumps(facts, indent=2) + "\n")

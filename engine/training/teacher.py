@@ -117,9 +117,7 @@ def compute(
 def save(laws: Laws, path: Path) -> None:
     partial = path.with_suffix(f".{os.getpid()}.tmp")
     with partial.open("wb") as file:
-        np.savez(
-            file, rows=laws.rows, offsets=laws.offsets, places=laws.places, probs=laws.probs
-        )
+        np.savez(file, rows=laws.rows, offsets=laws.offsets, places=laws.places, probs=laws.probs)
     os.replace(partial, path)
 
 
@@ -130,8 +128,7 @@ def load(path: Path) -> Laws:
 
 def working_dtype() -> torch.dtype:
     """bfloat16 where the processor multiplies it natively, else fp32."""
-    native = torch.backends.mkldnn.is_available() and torch.cpu._is_avx512_bf16_supported()
-    return torch.bfloat16 if native else torch.float32
+    return torch.bfloat16 if torch.cpu._is_avx512_bf16_supported() else torch.float32
 
 
 @dataclass
@@ -146,8 +143,8 @@ class Plan:
     _target: Target | None = None
 
     @classmethod
-    def make(cls, target_folder: Path, text_file: Path, work: Path, seed: int) -> Plan:
-        corpus = text.load(text_file)
+    def make(cls, target_folder: Path, texts: Sequence[Path], work: Path, seed: int) -> Plan:
+        corpus = text.load(*texts)
         tokenizer = Tokenizer.from_file(str(target_folder / "tokenizer.json"))
         train = text.split(corpus, tokenizer).train
         config = json.loads((target_folder / "config.json").read_text())
@@ -161,8 +158,15 @@ class Plan:
     def shard_count(self) -> int:
         return -(-len(self.order) // SHARD_ROWS)
 
+    def rows(self, shard: int) -> npt.NDArray[np.int32]:
+        return self.order[shard * SHARD_ROWS : (shard + 1) * SHARD_ROWS]
+
     def path(self, shard: int) -> Path:
         return self.work / f"laws-{shard:04d}.npz"
+
+    def finished(self) -> list[int]:
+        """The shards whose laws are on disk."""
+        return [shard for shard in range(self.shard_count) if self.path(shard).exists()]
 
     def laws(self, shard: int) -> Laws:
         """One shard's laws, from its file or, the first time, from the target."""
@@ -171,8 +175,9 @@ class Plan:
             return load(path)
         if self._target is None:
             self._target = Target.load(self.target_folder, working_dtype())
-        rows = self.order[shard * SHARD_ROWS : (shard + 1) * SHARD_ROWS]
-        laws = compute(self._target, self.corpus, rows, torch.from_numpy(self.vocabulary).long())
+        laws = compute(
+            self._target, self.corpus, self.rows(shard), torch.from_numpy(self.vocabulary).long()
+        )
         save(laws, path)
         return laws
 
@@ -182,7 +187,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--target", type=Path, required=True, help="folder of the target")
-    parser.add_argument("--text", type=Path, required=True, help="the target's own text, .npz")
+    parser.add_argument(
+        "--text", type=Path, nargs="+", required=True, help="the target's own text, .npz"
+    )
     parser.add_argument("--work", type=Path, required=True, help="folder for the shards")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
@@ -194,8 +201,8 @@ def main() -> None:
         if not plan.path(shard).exists():
             began = time.perf_counter()
             laws = plan.laws(shard)
-            rate = sum(len(plan.corpus.row(row)) for row in laws.rows)
-            rate /= time.perf_counter() - began
+            tokens = sum(len(plan.corpus.row(row)) for row in laws.rows)
+            rate = tokens / (time.perf_counter() - began)
             print(f"shard {shard} of {plan.shard_count}: {rate:.0f} tokens/s", flush=True)
 
 

@@ -30,13 +30,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("text", type=Path, help="the target's own text, .npz")
+    parser.add_argument("text", type=Path, nargs="+", help="the target's own text, .npz")
     parser.add_argument("--target", type=Path, required=True, help="folder of the target")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     vocab_size = json.loads((options.target / "config.json").read_text())["vocab_size"]
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    probs = law(text.load(options.text), vocab_size)
+    probs = law(text.load(*options.text), vocab_size)
     np.savez_compressed(options.out, probs=probs)
     print(f"{options.out}: {vocab_size:,} ids, the likeliest written {probs.max():.1%} of the time")
 

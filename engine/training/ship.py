@@ -1,0 +1,189 @@
+"""From a checkpoint to what is shipped: weights, configuration and an honest card.
+
+    python -m engine.training.ship --work FOLDER --target FOLDER --text TEXT.npz \\
+        --out assets/drafters/small
+
+May be run while training goes on: it reads the latest checkpoint and disturbs nothing. Every
+figure on the card is measured here or was measured during training; the one sentence that
+is not is marked as an extrapolation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+
+from engine.training import corpus as text
+from engine.training import evaluate
+from engine.training.student import Student, export
+from engine.training.teacher import Plan, Target
+
+Facts = dict[str, Any]
+Point = dict[str, float]
+
+TARGET_NAME = "SmolLM2-135M-Instruct"
+
+
+def ship(work: Path, target_folder: Path, texts: Sequence[Path], out: Path) -> Facts:
+    """Export the work folder's checkpoint and write card.json and card.md beside it."""
+    state = torch.load(work / "checkpoint.pt", weights_only=True)
+    target = Target.load(target_folder)
+    corpus = text.load(*texts)
+    split = text.split(corpus, Tokenizer.from_file(str(target_folder / "tokenizer.json")))
+    student = Student.from_target(target, state["recipe"]["layers"], state["vocab_ids"])
+    student.decoder.load_state_dict(state["student"])
+    export(student, out, TARGET_NAME)
+    plan = Plan.make(target_folder, texts, work, state["recipe"]["seed"])
+    seen = corpus.reply_tokens(
+        row for shard in state["progress"]["shards"] for row in plan.rows(shard)
+    )
+    facts = {
+        "name": out.name,
+        "target": TARGET_NAME,
+        "recipe": state["recipe"],
+        "command": command(state["recipe"], texts),
+        "unique_tokens": min(state["progress"]["visits"], seen),
+        "held_out_replies": len(split.held_out),
+        "visits": state["progress"]["visits"],
+        "steps": state["progress"]["step"],
+        "finished": state["progress"]["visits"] >= state["recipe"]["visits"],
+        "parameters": sum(parameter.numel() for parameter in student.parameters()),
+        "reduced_vocabulary": len(student.vocab_ids),
+        "bytes": (out / "model.safetensors").stat().st_size,
+        "held_out": evaluate.measure(student, target, corpus, split),
+        "curve": state["progress"]["curve"],
+    }
+    (out / "card.json").write_text(json.dumps(facts, indent=2) + "\n")
+    (out / "card.md").write_text(card(facts))
+    return facts
+
+
+def command(recipe: Facts, texts: Sequence[Path]) -> str:
+    """The line that repeats this training."""
+    names = " ".join(path.name for path in texts)
+    return (
+        f"python -m engine.training.distil --target FOLDER --text {names} --work FOLDER "
+        f"--out assets/drafters/small --layers {recipe['layers']} --visits {recipe['visits']} "
+        f"--seed {recipe['seed']}"
+    )
+
+
+def gain_per_doubling(curve: Sequence[Point], recipe: Facts) -> float | None:
+    """Slope of the held-out match against log2(visits), at the constant learning rate.
+
+    Over the later half of that part of the curve; None while it has fewer than four points.
+    """
+    constant = [p for p in curve if p["visits"] <= (1 - recipe["cooldown"]) * recipe["visits"]]
+    late = constant[len(constant) // 2 :]
+    if len(late) < 4:
+        return None
+    doublings = np.log2([point["visits"] for point in late])
+    return float(np.polyfit(doublings, [point["all"] for point in late], 1)[0])
+
+
+def card(facts: Facts) -> str:
+    """The card for people, from the same facts as card.json."""
+    held, recipe = facts["held_out"], facts["recipe"]
+    state = "" if facts["finished"] else " **Training had not finished when this was written.**"
+    lines = [
+        f"# {facts['name']}: a distilled drafter for {facts['target']}",
+        "",
+        f"{recipe['layers']} Llama layers ({facts['parameters'] / 1e6:.1f} M parameters, fp16, "
+        f"{facts['bytes'] / 1e6:.1f} MB) that began as the target's first layers. It reads the "
+        f"target's embedding and writes through {facts['reduced_vocabulary']:,} rows of it, so "
+        "neither is in the file; guesses are limited to those ids.",
+        "",
+        "## Recipe",
+        "",
+        "Cross-entropy to the target's law, renormalised on the reduced vocabulary (its 64 "
+        "likeliest tokens), at reply positions of text the target wrote itself. "
+        f"{facts['unique_tokens']:,} unique tokens, {facts['visits']:,} token visits in "
+        f"{facts['steps']:,} steps of about {recipe['step_tokens']} tokens; AdamW (0.9, 0.95), "
+        f"rate {recipe['peak_rate']:g}, {recipe['warmup_steps']} warm-up steps, constant, then "
+        f"linear to zero over the last {recipe['cooldown']:.0%}; clip {recipe['clip']:g}; final "
+        f"norm scaled by 0.3 at the start; seed {recipe['seed']}.{state}",
+        "",
+        f"    {facts['command']}",
+        "",
+        "## Measured on prompts it never saw",
+        "",
+        "Held out are whole families, whole templates and whole topics "
+        "(`engine/training/corpus.py`). *Match n* is the share of greedy guesses that are the "
+        "target's, at the n-th guess of a round, given that those before it were right; tokens "
+        "a round are counted on the same replies.",
+        "",
+        "| temperature 0 | replies | match 1 | 2 | 3 | 4 | tokens a round, K 1 | 2 | 3 | 4 |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+        _row("all", held["temperature_0"]),
+        *(_row(name, figures) for name, figures in held["by_reason"].items()),
+        *(_row(name, figures) for name, figures in held["by_family"].items()),
+        "",
+        f"At temperature 0.7 the chance that a sampled guess is accepted (alpha) is "
+        f"**{held['temperature_0.7']['alpha']:.3f}** over "
+        f"{held['temperature_0.7']['positions']:,} positions: "
+        + ", ".join(f"{k} {v:.2f}" for k, v in held["temperature_0.7"]["by_family"].items())
+        + ".",
+        "",
+        f"The reduced vocabulary holds {held['vocabulary_coverage']:.1%} of the held-out tokens.",
+        "",
+        *_learning(facts["curve"], recipe),
+    ]
+    return "\n".join(lines)
+
+
+def _row(name: str, figures: Facts) -> str:
+    match = " | ".join(f"{share:.3f}" for share in figures["match_by_position"])
+    lengths = " | ".join(f"{length:.2f}" for length in figures["tokens_per_round"].values())
+    return f"| {name} | {figures['replies']} | {match} | {lengths} |"
+
+
+def _learning(curve: Sequence[Point], recipe: Facts) -> list[str]:
+    lines = [
+        "## How it learned",
+        "",
+        "Greedy match on 120 of the held-out replies, of every temperature, as it trained:",
+        "",
+        "| visits | loss | all | family | template | topic |",
+        "|---|---|---|---|---|---|",
+    ]
+    # About ten points, evenly on the logarithmic scale learning follows, and the last.
+    marks = np.geomspace(1, max(1, len(curve)), 10).round().astype(int) - 1
+    for place in sorted(set(marks.tolist())) if curve else ():
+        point = curve[place]
+        shares = " | ".join(f"{point[name]:.3f}" for name in ("all", "family", "template", "topic"))
+        lines.append(f"| {int(point['visits']):,} | {point['loss']:.3f} | {shares} |")
+    gain = gain_per_doubling(curve, recipe)
+    if gain is not None:
+        lines += [
+            "",
+            f"At the constant rate each doubling of visits lately added {gain:+.3f} to the match. "
+            "*Extrapolation, not measured:* one more doubling on this text would be expected to "
+            "add no more than that; more text of the target's own is the surer way up.",
+        ]
+    return [*lines, ""]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--target", type=Path, required=True, help="folder of the target")
+    parser.add_argument("--text", type=Path, nargs="+", required=True, help="as in training")
+    parser.add_argument("--work", type=Path, required=True, help="folder of the checkpoint")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the drafter")
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    facts = ship(options.work, options.target, options.text, options.out)
+    print(card(facts))
+
+
+if __name__ == "__main__":
+    main()

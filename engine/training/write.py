@@ -1,0 +1,224 @@
+"""The target writes text of its own, the only text a drafter of it should learn from.
+
+    python -m engine.training.write --target FOLDER --out TEXT.npz --tokens 1000000 --seed 1
+
+Many sequences decode together, each in its own slot, because one pass over the weights then
+serves all of them; a slot whose reply has ended takes the next prompt at once. Prompt tokens
+go through the same pass, one a step. Replies are written in fp32 at temperatures 0, 0.7, 0.7
+and 1 in turn, unfiltered. The file is replaced every two minutes; one process a core, each
+with its own seed, and `--text` elsewhere takes several files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from engine.training import corpus as text
+from engine.training import prompts
+from engine.training.model import Layer, rotary, rotate
+from engine.training.teacher import Target
+
+EOS = 2
+TEMPERATURES = (0.0, 0.7, 0.7, 1.0)
+SAVE_SECONDS = 120.0
+
+# The chat template of SmolLM2 around one user turn.
+BEFORE = (
+    "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face"
+    "<|im_end|>\n<|im_start|>user\n"
+)
+AFTER = "<|im_end|>\n<|im_start|>assistant\n"
+
+
+@dataclass
+class Turn:
+    """One chat turn being written: `ids` grows from the prompt on, `fed` of them so far."""
+
+    family: str
+    temperature: float
+    prompt_length: int
+    ids: list[int]
+    fed: int = 0
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the last id has been fed, so that the next must be chosen."""
+        return self.fed == len(self.ids)
+
+
+class Slots:
+    """The target's keys and values for many sequences at once, each at its own length."""
+
+    def __init__(self, target: Target, count: int, context: int) -> None:
+        shape = target.shape
+        size = (shape.layers, count, shape.kv_heads, context, shape.head_size)
+        self.target = target
+        self.keys = torch.zeros(size)
+        self.values = torch.zeros(size)
+        self.cos, self.sin = rotary(shape, [context])  # (context, 1, D)
+        self.slot = torch.arange(count)
+
+    def keep(self, slots: list[int]) -> None:
+        """Go on with these slots only."""
+        self.keys, self.values = self.keys[:, slots], self.values[:, slots]
+        self.slot = torch.arange(len(slots))
+
+    def forward(self, ids: Tensor, positions: Tensor) -> Tensor:
+        """Feed one id (slots,) at its position (slots,) everywhere; final hidden states."""
+        shape = self.target.shape
+        angles = self.cos[positions], self.sin[positions]
+        longest = int(positions.max()) + 1
+        seen = torch.arange(longest) <= positions[:, None]  # (slots, longest)
+        x = self.target.embedding[ids]
+        for layer, keys, values in zip(
+            self.target.decoder.layers, self.keys, self.values, strict=True
+        ):
+            assert isinstance(layer, Layer)
+            attention, normed = layer.self_attn, layer.input_layernorm(x)
+            queries, fresh_keys, fresh_values = (
+                projection(normed).unflatten(-1, (-1, shape.head_size))
+                for projection in (attention.q_proj, attention.k_proj, attention.v_proj)
+            )
+            keys[self.slot, :, positions] = rotate(fresh_keys, *angles)
+            values[self.slot, :, positions] = fresh_values
+            mixed = F.scaled_dot_product_attention(
+                rotate(queries, *angles).unsqueeze(2),  # (slots, heads, 1, D)
+                keys[:, :, :longest],
+                values[:, :, :longest],
+                attn_mask=seen[:, None, None],
+                enable_gqa=True,
+            )
+            x = x + attention.o_proj(mixed.flatten(1))
+            x = x + layer.mlp(layer.post_attention_layernorm(x))
+        out: Tensor = self.target.decoder.norm(x)
+        return out
+
+
+def choose(logits: Tensor, temperatures: Tensor, source: torch.Generator) -> Tensor:
+    """One id a row: the likeliest at temperature 0, else a draw from the softmax (Gumbel)."""
+    noise = -torch.empty_like(logits).exponential_(generator=source).log()
+    drawn = logits / temperatures.clamp(min=1e-3)[:, None] + noise
+    return torch.where(temperatures == 0, logits.argmax(-1), drawn.argmax(-1))
+
+
+@dataclass
+class Writer:
+    """Writes turn after turn into `done` until `wanted` reply tokens are there."""
+
+    target: Target
+    tokenizer: Tokenizer
+    seed: int
+    wanted: int
+    max_new: int
+    context: int
+    done: list[Turn] = field(default_factory=list)
+    written: int = 0
+
+    def turns(self) -> Iterator[Turn]:
+        """New turns as long as more text is wanted; prompts that leave no room are left out."""
+        for number, prompt in enumerate(prompts.stream(self.seed)):
+            if self.written >= self.wanted:
+                return
+            encoded = self.tokenizer.encode(BEFORE + prompt.text + AFTER, add_special_tokens=False)
+            if len(encoded.ids) + self.max_new <= self.context:
+                temperature = TEMPERATURES[number % len(TEMPERATURES)]
+                yield Turn(prompt.family, temperature, len(encoded.ids), encoded.ids)
+
+    @torch.inference_mode()
+    def run(self, count: int) -> Iterator[None]:
+        """Decode in `count` slots, yielding after every step. Turns begun are finished."""
+        source = torch.Generator().manual_seed(self.seed)
+        fresh = self.turns()
+        active = list(islice(fresh, count))
+        slots = Slots(self.target, len(active), self.context)
+        while active:
+            self.step(slots, active, source)
+            followers: list[Turn | None] = [
+                next(fresh, None) if self.ended(turn) else turn for turn in active
+            ]
+            self.done += [turn for turn in active if self.ended(turn)]
+            kept = [slot for slot, turn in enumerate(followers) if turn is not None]
+            if len(kept) < len(followers):
+                slots.keep(kept)
+            active = [turn for turn in followers if turn is not None]
+            yield
+
+    def step(self, slots: Slots, active: list[Turn], source: torch.Generator) -> None:
+        """Feed one id in every slot; where a turn's ids are used up, choose its next."""
+        ids = torch.tensor([turn.ids[turn.fed] for turn in active])
+        hidden = slots.forward(ids, torch.tensor([turn.fed for turn in active]))
+        for turn in active:
+            turn.fed += 1
+        waiting = [slot for slot, turn in enumerate(active) if turn.waiting]
+        if waiting:
+            temperatures = torch.tensor([active[slot].temperature for slot in waiting])
+            logits = hidden[waiting] @ self.target.embedding.T
+            for slot, token in zip(
+                waiting, choose(logits, temperatures, source).tolist(), strict=True
+            ):
+                active[slot].ids.append(token)
+            self.written += len(waiting)
+
+    def ended(self, turn: Turn) -> bool:
+        new = len(turn.ids) - turn.prompt_length
+        return new > 0 and (turn.ids[-1] == EOS or new >= self.max_new)
+
+
+def gather(turns: list[Turn]) -> text.Corpus:
+    """Finished turns as a corpus."""
+    lengths = [len(turn.ids) for turn in turns]
+    return text.Corpus(
+        ids=np.array([token for turn in turns for token in turn.ids], dtype=np.uint16),
+        starts=np.cumsum([0, *lengths], dtype=np.int64),
+        prompt_lengths=np.array([turn.prompt_length for turn in turns], dtype=np.int32),
+        temperature=np.array([turn.temperature for turn in turns], dtype=np.float32),
+        family=np.array([turn.family for turn in turns], dtype=np.str_),
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--target", type=Path, required=True, help="folder of the target")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--tokens", type=int, default=1_000_000, help="reply tokens to write")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--slots", type=int, default=128)
+    parser.add_argument("--max-new-tokens", type=int, default=256)
+    parser.add_argument("--context", type=int, default=384)
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    writer = Writer(
+        Target.load(options.target),
+        Tokenizer.from_file(str(options.target / "tokenizer.json")),
+        options.seed,
+        options.tokens,
+        options.max_new_tokens,
+        options.context,
+    )
+    began = saved = time.monotonic()
+    for _ in writer.run(options.slots):
+        if time.monotonic() - saved > SAVE_SECONDS and writer.done:
+            saved = time.monotonic()
+            text.save(gather(writer.done), options.out)
+            rate = writer.written / (saved - began)
+            print(f"{writer.written:,} tokens, {rate:.0f} tokens/s", flush=True)
+    text.save(gather(writer.done), options.out)
+    print(f"{options.out}: {len(writer.done):,} replies, {writer.written:,} tokens")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,366 @@
+"""Training, on a tiny random model and a small corpus made up here: no weights, no network."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+from engine.drafters.suffix_index import SEPARATOR, SuffixIndex
+from engine.training import corpus as text
+from engine.training import distil, evaluate, prompts, rounds, ship, store, student, teacher, write
+from engine.training.model import Decoder, Shape
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Tiny products gain nothing from threads, and lose much where the cores are busy."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+SHAPE = Shape(
+    layers=3,
+    hidden=24,
+    intermediate=40,
+    heads=4,
+    kv_heads=2,
+    rope_theta=10_000.0,
+    norm_eps=1e-5,
+    vocab_size=128,
+)
+
+
+def tiny_target() -> teacher.Target:
+    torch.manual_seed(3)
+    decoder = Decoder(SHAPE).requires_grad_(False)
+    return teacher.Target(decoder, torch.randn(SHAPE.vocab_size, SHAPE.hidden), SHAPE)
+
+
+def made_up_corpus(rows: int = 24) -> text.Corpus:
+    """Rows of random ids: prompts of 3 and replies of 5 to 11 ids, temperatures in turn."""
+    source = np.random.default_rng(5)
+    lengths = 8 + np.arange(rows) % 7
+    return text.Corpus(
+        ids=source.integers(3, SHAPE.vocab_size, lengths.sum()).astype(np.uint16),
+        starts=np.concatenate(([0], np.cumsum(lengths))),
+        prompt_lengths=np.full(rows, 3, dtype=np.int32),
+        temperature=np.resize(np.array([0.0, 0.7], dtype=np.float32), rows),
+        family=np.full(rows, "explain"),
+    )
+
+
+def tiny_trainer(recipe: distil.Recipe) -> tuple[distil.Trainer, distil.Lessons]:
+    target, corpus = tiny_target(), made_up_corpus()
+    vocab_ids = torch.arange(3, 80)
+    order = np.random.default_rng(recipe.seed).permutation(len(corpus)).astype(np.int32)
+
+    def laws(shard: int) -> teacher.Laws:
+        rows = order[shard * teacher.SHARD_ROWS : (shard + 1) * teacher.SHARD_ROWS]
+        return teacher.compute(target, corpus, rows, vocab_ids)
+
+    lessons = distil.Lessons(corpus, order, laws, recipe)
+    learner = student.Student.from_target(target, recipe.layers, vocab_ids)
+    return distil.Trainer(learner, recipe, torch.float32), lessons
+
+
+def weights(trainer: distil.Trainer) -> dict[str, torch.Tensor]:
+    return {name: t.clone() for name, t in trainer.student.decoder.state_dict().items()}
+
+
+RECIPE = distil.Recipe(layers=2, visits=600, step_tokens=20, warmup_steps=2)
+
+
+def test_a_step_lowers_the_loss_on_its_own_rows() -> None:
+    trainer, lessons = tiny_trainer(replace(RECIPE, warmup_steps=1))
+    group = next(lessons.steps(0, [0], 0))
+    losses = [trainer.step(lessons, group) for _ in range(6)]
+    assert losses[1] < losses[0]
+    assert losses[-1] < losses[1]
+
+
+def test_the_closed_form_gradient_is_the_gradient() -> None:
+    torch.manual_seed(0)
+    hidden = torch.randn(5, 8, dtype=torch.float32, requires_grad=True)
+    head = torch.randn(11, 8)
+    places = torch.stack([torch.randperm(11)[:4] for _ in range(5)])
+    probs = torch.softmax(torch.randn(5, 4), -1)
+    student.SoftCrossEntropy.apply(hidden, head, places, probs).backward()
+    found = hidden.grad
+    plain = hidden.detach().clone().requires_grad_()
+    logits = plain @ head.T
+    loss = -(probs * logits.log_softmax(-1).gather(-1, places)).sum(-1).mean()
+    loss.backward()
+    torch.testing.assert_close(found, plain.grad)
+
+
+def test_packed_sequences_do_not_see_each_other() -> None:
+    target, corpus = tiny_target(), made_up_corpus()
+    together = target.hidden([corpus.row(0), corpus.row(1)])
+    alone = target.hidden([corpus.row(1)])
+    torch.testing.assert_close(together[len(corpus.row(0)) :], alone)
+
+
+def test_the_packed_decoder_equals_transformers() -> None:
+    transformers = pytest.importorskip("transformers")
+    config = transformers.LlamaConfig(
+        vocab_size=SHAPE.vocab_size,
+        hidden_size=SHAPE.hidden,
+        intermediate_size=SHAPE.intermediate,
+        num_hidden_layers=SHAPE.layers,
+        num_attention_heads=SHAPE.heads,
+        num_key_value_heads=SHAPE.kv_heads,
+        rope_theta=SHAPE.rope_theta,
+        rms_norm_eps=SHAPE.norm_eps,
+    )
+    target = tiny_target()
+    reference = transformers.LlamaModel(config).eval()
+    named = {**target.decoder.state_dict(), "embed_tokens.weight": target.embedding}
+    reference.load_state_dict(named)
+    ids = made_up_corpus().row(4)
+    with torch.no_grad():
+        expected = reference(torch.tensor(ids.astype(np.int64))[None]).last_hidden_state[0]
+    torch.testing.assert_close(target.hidden([ids]), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_an_interrupted_run_ends_with_the_same_weights(tmp_path: Path) -> None:
+    whole, lessons = tiny_trainer(RECIPE)
+    losses = list(distil.train(whole, lessons, lambda: [0]))
+    assert whole.progress.epoch > 1, "the run must cross epochs to mean anything"
+
+    first, lessons = tiny_trainer(RECIPE)
+    list(islice(distil.train(first, lessons, lambda: [0]), len(losses) // 2))
+    distil.write_checkpoint(first.state(), tmp_path / "checkpoint.pt")
+    second, lessons = tiny_trainer(RECIPE)
+    second.restore(torch.load(tmp_path / "checkpoint.pt", weights_only=True))
+    rest = list(distil.train(second, lessons, lambda: [0]))
+
+    assert losses[-len(rest) :] == rest
+    for name, tensor in weights(whole).items():
+        assert torch.equal(tensor, weights(second)[name]), name
+
+
+def test_a_longer_run_is_the_same_until_the_rate_falls() -> None:
+    short, lessons = tiny_trainer(RECIPE)
+    losses = list(islice(distil.train(short, lessons, lambda: [0]), 10))
+    long, lessons = tiny_trainer(replace(RECIPE, visits=2 * RECIPE.visits))
+    assert list(islice(distil.train(long, lessons, lambda: [0]), 10)) == losses
+
+
+def test_a_text_shorter_than_a_step_is_refused() -> None:
+    trainer, lessons = tiny_trainer(replace(RECIPE, step_tokens=10_000))
+    with pytest.raises(ValueError, match="fewer reply tokens"):
+        next(distil.train(trainer, lessons, lambda: [0]))
+
+
+def test_a_checkpoint_of_another_vocabulary_is_refused() -> None:
+    trainer, _ = tiny_trainer(RECIPE)
+    state = trainer.state()
+    state["vocab_ids"] = torch.arange(4, 81)
+    with pytest.raises(ValueError, match="vocabulary"):
+        trainer.restore(state)
+
+
+def test_an_exported_drafter_loads_as_it_was(tmp_path: Path) -> None:
+    trainer, _ = tiny_trainer(RECIPE)
+    student.export(trainer.student, tmp_path, "tiny")
+    loaded = student.load(tmp_path, trainer.student.embedding)
+    assert json.loads((tmp_path / "config.json").read_text())["reads_target_embedding"] is True
+    assert torch.equal(loaded.vocab_ids, trainer.student.vocab_ids)
+    for name, tensor in loaded.decoder.state_dict().items():
+        assert torch.equal(tensor, weights(trainer)[name].half().float()), name
+
+
+def test_laws_are_the_targets_own_renormalised() -> None:
+    target, corpus = tiny_target(), made_up_corpus()
+    vocab_ids = torch.arange(3, 13)  # fewer than TOP: nothing is cut
+    laws = teacher.compute(target, corpus, np.array([2, 6], dtype=np.int32), vocab_ids)
+    hidden = target.hidden([corpus.row(6)])
+    expected = (hidden[2:-1] @ target.embedding[3:13].T).softmax(-1)
+    found = torch.zeros_like(expected)
+    places = torch.from_numpy(laws.places[laws.offsets[1] :].astype(np.int64))
+    found.scatter_(1, places, torch.from_numpy(laws.probs[laws.offsets[1] :].astype(np.float32)))
+    torch.testing.assert_close(found, expected, rtol=2e-3, atol=1e-4)
+
+
+# The held-out split ------------------------------------------------------------------------
+
+
+def character_tokenizer() -> Tokenizer:
+    """A tokenizer whose ids are the code points of ASCII."""
+    tokenizer = Tokenizer(models.BPE(vocab={chr(n): n for n in range(128)}, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    tokenizer.decoder = decoders.Fuse()
+    return tokenizer
+
+
+def corpus_of_prompts(texts: list[str]) -> text.Corpus:
+    turns = []
+    for asked in texts:
+        prompt = [ord(c) for c in write.BEFORE + asked + write.AFTER]
+        turns.append(write.Turn("", 0.0, len(prompt), [*prompt, 88, 89]))
+    return write.gather(turns)
+
+
+def test_no_training_row_touches_what_is_held_out() -> None:
+    drawn = list(islice(prompts.stream(11), 600))
+    corpus = corpus_of_prompts([prompt.text for prompt in drawn])
+    split = text.split(corpus, character_tokenizer())
+    assert sorted(split.train + split.held_out) == list(range(len(drawn)))
+    for row in split.train:
+        assert drawn[row].family not in text.HELD_OUT_FAMILIES
+        assert drawn[row].template not in text.HELD_OUT_TEMPLATES
+        assert not any(subject in drawn[row].text for subject in text.HELD_OUT_SUBJECTS)
+    assert split.unseen_family
+    assert split.unseen_template
+    assert split.unseen_topic
+    for row in split.unseen_topic:
+        assert drawn[row].family not in text.HELD_OUT_FAMILIES
+
+
+def test_what_is_held_out_exists() -> None:
+    templates = {template for group in prompts.FAMILIES.values() for template in group}
+    assert set(prompts.FAMILIES) > text.HELD_OUT_FAMILIES
+    assert templates > text.HELD_OUT_TEMPLATES
+    assert set(prompts.TOPICS) | set(prompts.CODE_TASKS) > text.HELD_OUT_SUBJECTS
+
+
+def test_every_drawn_prompt_is_identified() -> None:
+    for prompt in islice(prompts.stream(2), 400):
+        assert prompts.identify(prompt.text) == prompt
+    assert prompts.identify("Sing.").family == "other"
+
+
+def test_the_reduced_vocabulary_keeps_low_ids_and_often_written_ones() -> None:
+    corpus = corpus_of_prompts(["a", "b", "c"])
+    kept = text.reduced_vocabulary(corpus, [0, 1, 2], low_ids=4, min_count=3, vocab_size=128)
+    assert kept.tolist() == [0, 1, 2, 3, 88, 89]
+
+
+def test_corpora_are_saved_and_joined(tmp_path: Path) -> None:
+    corpus = made_up_corpus()
+    text.save(corpus, tmp_path / "text.npz")
+    joined = text.load(tmp_path / "text.npz", tmp_path / "text.npz")
+    assert len(joined) == 2 * len(corpus)
+    for row in range(len(corpus)):
+        assert np.array_equal(joined.row(row + len(corpus)), corpus.row(row))
+        assert np.array_equal(joined.reply(row), corpus.reply(row))
+
+
+# Rounds ------------------------------------------------------------------------------------
+
+
+def flags(pattern: str) -> rounds.Hits:
+    return np.array([c == "x" for c in pattern])
+
+
+def test_rounds_are_counted_as_decoding_would() -> None:
+    # k 2: [xx].[x.] [..]: rounds accept 2 (position 2 is the bonus), 1, 0, 0.
+    assert rounds.histogram([flags("xx-x---")], 2) == [2, 1, 1]
+    assert rounds.mean_acceptance_length([2, 1, 1]) == 1 + 3 / 4
+    assert rounds.mean_acceptance_length([39, 1, 0, 3]) == pytest.approx(1.23256, abs=1e-5)
+
+
+def test_match_by_position_is_conditional_on_the_guesses_before() -> None:
+    # Chains begin at every position; of the three first hits, two can be followed, one is.
+    assert rounds.match_by_position([flags("xx-x")], 2) == [3 / 4, 1 / 2]
+
+
+# Writing, store and shipping ---------------------------------------------------------------
+
+
+def test_written_greedy_replies_are_the_targets_own_choices() -> None:
+    target = tiny_target()
+    writer = write.Writer(target, character_tokenizer(), 0, wanted=0, max_new=6, context=20)
+    waiting = [write.Turn("", 0.0, n, list(range(5, 5 + n))) for n in (3, 5, 4, 2)]
+    writer.turns = lambda: iter(waiting)  # type: ignore[method-assign]
+    for _ in writer.run(2):
+        pass
+    assert len(writer.done) == 4
+    assert writer.written == sum(len(t.ids) - t.prompt_length for t in writer.done)
+    for turn in writer.done:
+        corpus = write.gather([turn])
+        assert evaluate.target_best(target, corpus, [0]).tolist() == corpus.reply(0).tolist()
+
+
+def test_the_store_continues_replies_and_never_crosses_them() -> None:
+    corpus = made_up_corpus()
+    ids = store.build(corpus, range(len(corpus)))
+    assert (ids == SEPARATOR).sum() == len(corpus)
+    index = SuffixIndex(ids)
+    reply = corpus.reply(3).tolist()
+    length, (following, _) = index.continuations(reply[:4])
+    assert length == 4
+    assert reply[4] in following
+    length, _ = index.continuations(reply[-6:], min_len=5)
+    assert length == 0
+
+
+def target_folder(folder: Path) -> Path:
+    """The tiny target on disk, as a Hugging Face folder with the character tokenizer."""
+    target = tiny_target()
+    tensors = {f"model.{name}": tensor for name, tensor in target.decoder.state_dict().items()}
+    tensors["model.embed_tokens.weight"] = target.embedding
+    folder.mkdir()
+    save_file(tensors, folder / "model.safetensors")
+    config = {
+        "num_hidden_layers": SHAPE.layers,
+        "hidden_size": SHAPE.hidden,
+        "intermediate_size": SHAPE.intermediate,
+        "num_attention_heads": SHAPE.heads,
+        "num_key_value_heads": SHAPE.kv_heads,
+        "rope_theta": SHAPE.rope_theta,
+        "rms_norm_eps": SHAPE.norm_eps,
+        "vocab_size": SHAPE.vocab_size,
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    character_tokenizer().save(str(folder / "tokenizer.json"))
+    return folder
+
+
+def test_one_command_goes_from_text_to_card(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    drawn = [prompt.text for prompt in islice(prompts.stream(4), 60)]
+    corpus = corpus_of_prompts(drawn)
+    sampled = np.resize(np.array([0.0, 0.7], dtype=np.float32), len(corpus))
+    text.save(replace(corpus, temperature=sampled), tmp_path / "text.npz")
+    target = target_folder(tmp_path / "target")
+    out = tmp_path / "small"
+    line = (
+        f"distil --target {target} --text {tmp_path / 'text.npz'} --work {tmp_path / 'work'} "
+        f"--out {out} --visits 300 --every 1 --step-tokens 20"
+    )
+    monkeypatch.setattr(sys, "argv", line.split())
+    monkeypatch.setattr(teacher, "SHARD_ROWS", 16)
+    distil.main()
+    progress = capsys.readouterr().out
+    assert "held out: all " in progress
+    facts = json.loads((out / "card.json").read_text())
+    assert facts["finished"]
+    assert facts["visits"] >= 300
+    assert facts["unique_tokens"] == 2 * (len(corpus) - facts["held_out_replies"])
+    assert facts["bytes"] == (out / "model.safetensors").stat().st_size
+    assert 0 < facts["held_out"]["temperature_0.7"]["alpha"] < 1
+    assert "# small: a distilled drafter" in (out / "card.md").read_text()
+
+
+CURVE = [{"visits": 100.0 * 2**n, "all": 0.1 * n} for n in range(10)]
+
+
+def test_the_gain_per_doubling_is_read_off_the_constant_rate_alone() -> None:
+    falling = {"visits": 10**6, "all": 5.0}  # after the rate has begun to fall
+    recipe = {"visits": 10**6, "cooldown": 0.3}
+    assert ship.gain_per_doubling([*CURVE, falling], recipe) == pytest.approx(0.1)
+    assert ship.gain_per_doubling(CURVE[:3], recipe) is None
