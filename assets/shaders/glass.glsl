@@ -1,11 +1,13 @@
 #version 330
-// Glass: low fill, bright edges, a fresnel rim; what is filled from below turns to matter.
+// Glass: low tint, bright edges, a fresnel rim. What is filled from below is MATTER, which is
+// drawn with the solid blocks: it hides what is behind it, and lettering lies on it.
 // The mesh holds every triangle twice: first the inside, then the outside of the same block,
 // so one draw keeps the right order. Premultiplied output.
 #include "scene.glsl"
 
 #ifdef VERTEX
 #include "rounded_box.glsl"
+invariant gl_Position;  // pane and matter are two draws over the same depths
 in float inner;  // 1: draw only where this side faces away from the eye
 in vec4 color;
 in vec4 fill_color;
@@ -46,6 +48,21 @@ flat in vec4 body, filled, edge;
 flat in vec3 state;
 layout(location = 0) out vec4 result;
 
+float level() {
+    return state.x >= 1.0 ? 2.0 * extent.y : (2.0 * state.x - 1.0) * extent.y;
+}
+
+#ifdef MATTER
+// The filled part, opaque. Seen over its rim from above, the back wall below the level is
+// hidden by the surface of the filling: the ray meets that plane first, so it is lit as one.
+void main() {
+    bool inside = state.z > 0.5;
+    if (gl_FrontFacing == inside || state.x <= 0.0 || local.y > level()) discard;
+    vec3 toward = inside ? vec3(0.0, 1.0, 0.0) : normalize(surface);
+    if (inside && eye_local.y < level()) discard;
+    result = vec4(lit(world, toward, filled.rgb, 0.45), 1.0);
+}
+#else
 void main() {
     bool inside = state.z > 0.5;
     if (gl_FrontFacing == inside) discard;
@@ -53,14 +70,13 @@ void main() {
     vec3 toward = inside ? -outward : outward;
     vec3 view = normalize(eye.xyz - world);
     float facing = max(dot(toward, view), 0.0);
+    float pixel = fwidth(local.y);
+    float above = state.x <= 0.0 ? 1.0 : smoothstep(-0.5 * pixel, 0.5 * pixel, local.y - level());
 
-    float width = inside ? EDGE : whole_width(EDGE, local, extent, eye_local);
-    float line = edge_line(extent - abs(local), width) * edge.a * (inside ? 0.5 : 1.0);
+    // The pane: a tint that thickens at grazing angles, as real glass does.
     float rim = pow(1.0 - facing, 3.0);
-    // The body: a tint that thickens at grazing angles, as real glass does.
-    float tint = body.a * (inside ? 0.45 : 0.75 + 0.9 * rim);
-    vec3 pane = body.rgb * (0.9 * ambient.rgb + 0.5 * key.rgb);
-    vec3 color = pane * tint;
+    float tint = above * body.a * (inside ? 0.45 : 0.75 + 0.9 * rim);
+    vec3 color = body.rgb * (0.9 * ambient.rgb + 0.5 * key.rgb) * tint;
     float opacity = tint;
 #ifndef PLAIN
     if (!inside) {
@@ -68,20 +84,9 @@ void main() {
         color += environment(reflect(-view, toward), 0.08) * shine;
     }
 #endif
-
-    // The filled part is matter. Seen over its rim from above, the back wall below the level
-    // is hidden by the surface of the filling: the ray meets that plane first.
-    if (state.x > 0.0) {
-        float level = (2.0 * state.x - 1.0) * extent.y;
-        float pixel = fwidth(local.y);
-        float below = smoothstep(level + 0.5 * pixel, level - 0.5 * pixel, local.y);
-        if (state.x >= 1.0) below = 1.0;
-        bool top = inside && eye_local.y > level;
-        vec3 matter = lit(world, top ? vec3(0.0, 1.0, 0.0) : toward, filled.rgb, 0.45);
-        float meniscus = exp(-abs(local.y - level) * 24.0) * step(state.x, 0.999);
-        color = mix(color, matter, below) + filled.rgb * (0.6 * meniscus);
-        opacity = mix(opacity, 1.0, below);
-        if (inside) line *= 1.0 - below;
+    if (state.x > 0.0 && state.x < 1.0) {
+        float meniscus = exp(-abs(local.y - level()) * 24.0);
+        color += filled.rgb * (0.6 * meniscus);
         opacity = max(opacity, 0.5 * meniscus);
     }
     if (state.y > 0.0) {
@@ -89,8 +94,11 @@ void main() {
         color += edge.rgb * hairline;
         opacity = max(opacity, 0.6 * hairline);
     }
+    float width = inside ? EDGE : whole_width(EDGE, local, extent, eye_local);
+    float line = edge_line(extent - abs(local), width) * edge.a * (inside ? 0.5 * above : 1.0);
     color = mix(color, edge.rgb, line);
     opacity = mix(opacity, 1.0, 0.75 * line);
     result = vec4(color, opacity);
 }
+#endif
 #endif

@@ -40,7 +40,7 @@ void main() {
     float sun = max(0.0, 0.3 + 0.7 * dot(outward, light_direction.xyz));
     float rim = pow(1.0 - facing, 3.0);
     float core = facing * facing * facing;
-    vec3 pale = mix(body.rgb, vec3(1.0), 0.35);
+    vec3 pale = mix(body.rgb, vec3(1.0), 0.2);
     vec3 deep = body.rgb * body.rgb;  // light that has come through the body is richer
 
     // At rest: porcelain, dark towards the floor, with a lit edge.

@@ -99,6 +99,25 @@ def test_text_behind_a_solid_block_is_hidden(renderer: Renderer) -> None:
     assert renderer.read() == with_text
 
 
+def test_the_filled_part_of_glass_hides_what_is_behind_it(renderer: Renderer) -> None:
+    letter = sample.letters("H", 0.0, 0.2, -0.6, 0.9, (0.9, 0.9, 0.9, 1.0))
+    pane = sample.block(
+        0.0, 0.0, 3.0, sample.GUESS, alpha=0.2, fill=0.5, fill_color=sample.COMMITTED
+    )
+
+    def picture(glyphs: list[np.ndarray]) -> np.ndarray:
+        renderer.draw(
+            replace(empty(), glyphs=np.array(glyphs, GLYPH), glass=np.array([pane], BLOCK))
+        )
+        return renderer.pixels().astype(int)
+
+    changed = np.abs(picture(letter) - picture([])).max(axis=2) > 8
+    rows = np.flatnonzero(changed.any(axis=1))
+    level = 90  # the camera looks straight at the middle of the block
+    assert rows.min() < level - 15
+    assert rows.max() <= level + 1
+
+
 def test_lettering_never_glows() -> None:
     brightest = max(max(sample.linear(code)[:3]) for code in ("#FFFFFF", "#F4F6FA"))
     assert brightest < BLOOM_THRESHOLD

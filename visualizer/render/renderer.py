@@ -145,7 +145,12 @@ class Renderer:
         )
         pane = geometry.two_sided_box(work.bevel_steps)
         frame: dict[str, int | None] = {**shading, "FRAME": None}
-        self._glass = make({"color": load("glass", shading)}, pane, contract.BLOCK)
+        matter: dict[str, int | None] = {**shading, "MATTER": None}
+        self._glass = make(
+            {"color": load("glass", shading), "matter": load("glass", matter)},
+            pane,
+            contract.BLOCK,
+        )
         self._boxes = make({"color": load("glass", frame)}, pane, contract.BLOCK)
         self._contact = make({"color": load("contact")}, geometry.square(-1, 1), contract.BLOCK)
         self._spheres = make(
@@ -245,7 +250,8 @@ class Renderer:
         self.context.front_face = "cw"
         for primitive in (self._solids, *self._shatters):
             primitive.draw()
-        self.context.front_face = "ccw"
+        self.context.disable(moderngl.CULL_FACE)
+        self._glass.draw("matter")
         texture.build_mipmaps()
         texture.use(MIRROR)
         self._write_uniforms(self._block)
@@ -257,6 +263,8 @@ class Renderer:
         self._state(moderngl.DEPTH_TEST | moderngl.CULL_FACE)
         self._solids.draw()
         self._spheres.draw()
+        self._state(moderngl.DEPTH_TEST)
+        self._glass.draw("matter")
 
     def _draw_ground(self) -> None:
         """Behind everything: the gradient, the floor, and the dark at each block's foot."""
