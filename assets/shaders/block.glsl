@@ -47,10 +47,10 @@ flat in vec2 state;
 layout(location = 0) out vec4 result;
 void main() {
     float level = (2.0 * state.x - 1.0) * extent.y;
-    float pixel = fwidth(local.y);
+    float pixel = max(fwidth(local.y), 0.0001);  // level on the top and bottom faces
     float below = state.x <= 0.0 ? 0.0
                 : state.x >= 1.0 ? 1.0
-                : smoothstep(level + 0.5 * pixel, level - 0.5 * pixel, local.y);
+                : clamp((level - local.y) / pixel + 0.5, 0.0, 1.0);
     vec3 albedo = mix(body.rgb, filled.rgb, below);
     vec3 color = lit(world, normalize(surface), albedo, 0.45);
     if (state.x > 0.0 && state.x < 1.0) {
