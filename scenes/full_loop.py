@@ -142,7 +142,7 @@ def _text_so_far(parts: Parts, m: _Moment) -> None:
     dim = np.clip(1.0 - np.maximum(ages, 0.0) / LINES_BACK, 0.0, 1.0) ** 1.7
     rows = blocks.receded(whole.blocks, dim, m.colors)
     ink = whole.ink.copy()
-    ink[:, 3] *= (1.0 - m.colors.haze * (1.0 - dim)) * np.clip(4.0 * dim - 1.0, 0.0, 1.0)
+    ink[:, 3] *= (1.0 - m.colors.haze * (1.0 - dim)) * np.clip(10.0 * dim - 1.0, 0.0, 1.0)
     centers = rows["center"].astype(float)
     parts.add("glyphs", whole.engraving.at(centers, ink, m.faces, whole.emblems))
     parts.add("solids", rows[dim > 0.0])
@@ -218,15 +218,16 @@ def _closing(parts: Parts, m: _Moment) -> None:
     centers[:, 1] = np.maximum(centers[:, 1], HEIGHT / 2)
     role, committed = m.colors.linear(m.place.role), m.colors.linear("committed")
     settled = np.array([ease(spans.settle.progress(m.t))])
-    tone = _mix(committed if m.place.role == "target" else role, committed, settled)
+    body = committed if m.place.role == "target" else role
     alpha = min(2.5 * landed, 1.0)
     rows = blocks.bodies(
         centers,
         blocks.halves_of([slot]),
-        np.column_stack([tone, [alpha]]),
+        np.array((*body, alpha)),
         np.array((*role, alpha * (1.0 - (1.0 - blocks.EDGE) * landed))),
         [pick.encode(m.now, pick.EMITTED)],
     )
+    rows["fill"], rows["fill_color"] = settled, (*committed, 1.0)
     parts.add("solids" if alpha >= 1.0 else "glass", rows)
     white = m.colors.linear("engraved")
     shape = _mix(white, blocks.emblem_color(m.colors, m.place.role), settled)

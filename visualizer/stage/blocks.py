@@ -228,7 +228,7 @@ def receded(blocks: Rows, dim: Floats, towards: Theme) -> Rows:
     for name in ("color", "fill_color", "edge_color"):
         out[name][:, :3] = haze + (out[name][:, :3] - haze) * keep
     out["edge_color"][:, 3] *= dim
-    sunk = np.clip(dim / 0.2, 0.0, 1.0)
+    sunk = np.clip(10.0 * dim, 0.0, 1.0)
     out["half"][:, 1] *= sunk
     out["center"][:, 1] *= sunk
     return out

@@ -76,8 +76,10 @@ def drafter_at(
     if not stops:  # it looked and found nothing, or does not take part
         stops = [(place.left + PARKED[0], DRAFTER_HEIGHT, place.z)]
     leaves = [drop.start for drop in spans.drops] or [spans.close.start]
-    if t < spans.approach.end and before is not None:
-        return _along(parked(before), stops[0], spans.approach.progress(t), moving)
+    if t < spans.approach.end:
+        aside = (place.left, DRAFTER_RADIUS, place.z + PARKED[1])
+        start = parked(before) if before else aside
+        return _along(start, stops[0], spans.approach.progress(t), moving)
     done = sum(t >= leave for leave in leaves)
     if done == 0:
         return stops[0]
