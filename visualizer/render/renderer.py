@@ -146,11 +146,8 @@ class Renderer:
         pane = geometry.two_sided_box(work.bevel_steps)
         frame: dict[str, int | None] = {**shading, "FRAME": None}
         matter: dict[str, int | None] = {**shading, "MATTER": None}
-        self._glass = make(
-            {"color": load("glass", shading), "matter": load("glass", matter)},
-            pane,
-            contract.BLOCK,
-        )
+        self._glass = make({"color": load("glass", shading)}, pane, contract.BLOCK)
+        self._matter = make({"color": load("glass", matter)}, pane, contract.BLOCK)
         self._boxes = make({"color": load("glass", frame)}, pane, contract.BLOCK)
         self._contact = make({"color": load("contact")}, geometry.square(-1, 1), contract.BLOCK)
         self._spheres = make(
@@ -213,6 +210,7 @@ class Renderer:
         eye = np.array(frame.camera.eye, np.float32)
         self._solids.upload(frame.solids)
         self._glass.upload(_back_to_front(frame.glass, eye))
+        self._matter.upload(frame.glass[frame.glass["fill"] > 0])
         self._boxes.upload(_back_to_front(frame.boxes, eye))
         self._contact.upload(np.concatenate([frame.solids, frame.glass]))
         self._spheres.upload(frame.spheres)
@@ -251,7 +249,7 @@ class Renderer:
         for primitive in (self._solids, *self._shatters):
             primitive.draw()
         self.context.disable(moderngl.CULL_FACE)
-        self._glass.draw("matter")
+        self._matter.draw()
         texture.build_mipmaps()
         texture.use(MIRROR)
         self._write_uniforms(self._block)
@@ -264,7 +262,7 @@ class Renderer:
         self._solids.draw()
         self._spheres.draw()
         self._state(moderngl.DEPTH_TEST)
-        self._glass.draw("matter")
+        self._matter.draw()
 
     def _draw_ground(self) -> None:
         """Behind everything: the gradient, the floor, and the dark at each block's foot."""

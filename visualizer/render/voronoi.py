@@ -111,7 +111,7 @@ def _clip(faces: list[Face], normal: Vector, level: float) -> list[Face]:
 
 def _around(points: list[Vector], normal: Vector) -> list[Vector]:
     """Corners of a convex outline, counter-clockwise about `normal`."""
-    middle = _vector(np.mean(points, axis=0))
+    middle = _mean(points)
     first = _minus(points[0], middle)
     second = _cross(normal, first)
     long = math.sqrt(_dot(normal, normal))
@@ -124,19 +124,31 @@ def _around(points: list[Vector], normal: Vector) -> list[Vector]:
 
 
 def _vertices(faces: list[Face], index: int, size: float) -> NDArray[np.void]:
-    centroid = np.mean([corner for corners, _ in faces for corner in corners], axis=0)
-    parts = []
+    middle = _mean([corner for corners, _ in faces for corner in corners])
+    rows = []
     for corners, cut in faces:
-        outline = np.array(corners)
-        area = np.cross(outline, np.roll(outline, -1, axis=0)).sum(0)  # Newell
-        fan = [outline[[0, step, step + 1]] for step in range(1, len(corners) - 1)]
-        part = np.zeros(3 * len(fan), SHARD)
-        part["offset"] = np.concatenate(fan) - centroid
-        part["middle"] = centroid
-        part["face"] = area / max(float(np.linalg.norm(area)), 1e-12)
-        part["kind"] = (index, float(cut), size)
-        parts.append(part)
-    return np.concatenate(parts)
+        normal = _normal(corners)
+        kind = (index, float(cut), size)
+        for step in range(1, len(corners) - 1):
+            triangle = (corners[0], corners[step], corners[step + 1])
+            rows.extend((_minus(corner, middle), middle, normal, kind) for corner in triangle)
+    return np.array(rows, SHARD)
+
+
+def _normal(corners: list[Vector]) -> Vector:
+    """Of a planar outline, from its vector area (Newell)."""
+    x = y = z = 0.0
+    for here, there in zip(corners, corners[1:] + corners[:1], strict=True):
+        part = _cross(here, there)
+        x, y, z = x + part[0], y + part[1], z + part[2]
+    long = max(math.sqrt(x * x + y * y + z * z), 1e-12)
+    return x / long, y / long, z / long
+
+
+def _mean(points: list[Vector]) -> Vector:
+    count = len(points)
+    x, y, z = (sum(values) / count for values in zip(*points, strict=True))
+    return x, y, z
 
 
 def _vector(values: NDArray[np.float64]) -> Vector:
