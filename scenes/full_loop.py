@@ -16,7 +16,7 @@ from visualizer.stage import blocks, models, pick, text
 from visualizer.stage.camera import DIRECTIONS, pitch_of, place
 from visualizer.stage.easing import ease, ease_in, ease_out, settle
 from visualizer.stage.frame import BLOCK, PATTERNS, SHATTER, Frame
-from visualizer.stage.layout import DEPTH, HEIGHT, LINE, MARGIN, PITCH, Place, page_of
+from visualizer.stage.layout import DEPTH, HEIGHT, MARGIN, Place, page_of
 from visualizer.stage.parts import Parts
 from visualizer.stage.schedule import factor_of, schedule
 from visualizer.stage.stand import LINES_BACK, NAMED_ROUNDS, Stand, stand_for
@@ -78,8 +78,8 @@ def compose(trace: Trace, timeline: Timeline, t: float, view: View) -> Frame:
     return Frame(
         camera=camera,
         lighting=moment.colors.lighting,
-        focus=(LINE / 2, HEIGHT / 2, moment.stand.line * PITCH),
-        focus_radius=LINE * 0.62,
+        focus=moment.stand.focus,
+        focus_radius=moment.stand.reach,
         **parts.arrays(),
     )
 

@@ -4,22 +4,20 @@
 
 Writes `atlas.png` (8-bit grey: 128 is the outline, higher is inside, `SPREAD` texels reach
 either end of the scale) and `atlas.json` (metrics in em). Needs freetype-py, which nothing
-else in the program does. Rows of the PNG are stored unfiltered, so that the standard
-library alone can read them (`visualizer.stage.text.atlas_pixels`).
+else in the program does.
 """
 
 from __future__ import annotations
 
 import ctypes
 import json
-import struct
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import freetype
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 HERE = Path(__file__).parent
 FACES = ("Roboto-Bold.ttf", "DejaVuSans-Bold.ttf")  # the first that has a glyph draws it
@@ -74,7 +72,7 @@ def main() -> None:
             for (code, bitmap, where), place in zip(glyphs, places, strict=True)
         },
     }
-    (HERE / "atlas.png").write_bytes(png(pixels))
+    Image.fromarray(pixels).save(HERE / "atlas.png", optimize=True)
     (HERE / "atlas.json").write_text(json.dumps(metrics, separators=(",", ":")) + "\n")
     print(f"{len(glyphs)} glyphs, {pixels.shape[1]} x {pixels.shape[0]}")
 
@@ -132,23 +130,6 @@ def pack(bitmaps: list[NDArray[np.uint8]]) -> tuple[NDArray[np.uint8], list[tupl
     for bitmap, (left, top) in zip(bitmaps, places, strict=True):
         pixels[top : top + bitmap.shape[0], left : left + bitmap.shape[1]] = bitmap
     return pixels, places
-
-
-def png(pixels: NDArray[np.uint8]) -> bytes:
-    """Encode (h, w) grey as a PNG with unfiltered rows."""
-    height, width = pixels.shape
-    rows = np.zeros((height, width + 1), np.uint8)  # a leading 0 on each row: no filter
-    rows[:, 1:] = pixels
-    chunks = (
-        (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)),
-        (b"IDAT", zlib.compress(rows.tobytes(), 9)),
-        (b"IEND", b""),
-    )
-    body = b"".join(
-        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-        for kind, data in chunks
-    )
-    return b"\x89PNG\r\n\x1a\n" + body
 
 
 if __name__ == "__main__":

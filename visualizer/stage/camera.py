@@ -17,6 +17,7 @@ from visualizer.stage.frame import Camera
 from visualizer.stage.view import Orbit, Preset
 
 Vector = NDArray[np.float64]
+Point = tuple[float, float, float]
 Free = tuple[float, float, float, float]
 
 PITCH_LIMITS = (0.03, pi / 2 - 0.02)  # never under the ground, never upside down
@@ -47,7 +48,7 @@ DIRECTIONS: dict[Preset, Direction] = {
 class Pose:
     """What a camera looks at, and from how far; the direction comes from the preset."""
 
-    center: tuple[float, float, float]
+    center: Point
     distance: float
 
     def towards(self, other: Pose, progress: float) -> Pose:
@@ -56,8 +57,14 @@ class Pose:
             return self
         if progress >= 1.0:
             return other
-        x, y, z = (a + (b - a) * progress for a, b in zip(self.center, other.center, strict=True))
-        return Pose((x, y, z), self.distance + (other.distance - self.distance) * progress)
+        distance = self.distance + (other.distance - self.distance) * progress
+        return Pose(between(self.center, other.center, progress), distance)
+
+
+def between(start: Point, end: Point, progress: float) -> Point:
+    """The point `progress` (0..1) of the way from `start` to `end`."""
+    x, y, z = (a + (b - a) * progress for a, b in zip(start, end, strict=True))
+    return x, y, z
 
 
 def basis(yaw: float, pitch: float) -> tuple[Vector, Vector, Vector]:

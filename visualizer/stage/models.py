@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from visualizer.stage.camera import Point, between
 from visualizer.stage.easing import ease, swell
 from visualizer.stage.frame import BEAM, SPHERE
 from visualizer.stage.layout import DEPTH, HEIGHT, MARGIN, Place
@@ -12,7 +13,6 @@ from visualizer.stage.theme import Theme
 from visualizer.stage.timeline import RoundSpans
 
 Rows = NDArray[np.void]
-Point = tuple[float, float, float]
 
 TARGET_RADIUS = 1.15
 TARGET_BACK = (3.9, -6.4)  # up and back from the present line
@@ -91,6 +91,4 @@ def drafter_at(
 
 
 def _along(start: Point, end: Point, progress: float, moving: bool) -> Point:
-    way = ease(progress) if moving else 1.0
-    x, y, z = (a + (b - a) * way for a, b in zip(start, end, strict=True))
-    return x, y, z
+    return between(start, end, ease(progress)) if moving else end

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from visualizer.stage.camera import DIRECTIONS, Free, Pose, frame_points
+from visualizer.stage.camera import DIRECTIONS, Free, Point, Pose, between, frame_points
 from visualizer.stage.layout import HEIGHT, MARGIN, PITCH, Page
 from visualizer.stage.models import (
     DRAFTER_HEIGHT,
@@ -23,6 +23,7 @@ SHORTEST = 14.6  # the camera frames at least this much of a line
 LEAD = 0.6  # free ground before a line's start
 NAMED_ROUNDS = 2  # rounds in which the zones' names are written beside the lines
 NAMES = 2.6  # room for them before a line's start
+CAPTION = 2.0  # above the target's centre: room for a line of words
 LINES_BACK = 5.4  # older lines have sunk into the ground
 
 
@@ -36,19 +37,28 @@ class Lens(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """`line` is the line in front, a fraction while the camera goes on to the next one."""
+    """`line` is the line in front, a fraction while the camera goes on to the next one.
+
+    `focus` is the centre of what shadows are fitted to, `reach` its radius.
+    """
 
     pose: Pose
     line: float
-    target: tuple[float, float, float]
+    target: Point
+    focus: Point
+    reach: float
 
     def towards(self, other: Stand, progress: float) -> Stand:
         """The stand `progress` (0..1) of the way to `other`."""
         if progress >= 1.0 or self == other:
             return other
-        x, y, z = (a + (b - a) * progress for a, b in zip(self.target, other.target, strict=True))
-        line = self.line + (other.line - self.line) * progress
-        return Stand(self.pose.towards(other.pose, progress), line, (x, y, z))
+        return Stand(
+            pose=self.pose.towards(other.pose, progress),
+            line=self.line + (other.line - self.line) * progress,
+            target=between(self.target, other.target, progress),
+            focus=between(self.focus, other.focus, progress),
+            reach=self.reach + (other.reach - self.reach) * progress,
+        )
 
 
 def stand_for(page: Page, index: int, view: View) -> Stand:
@@ -80,7 +90,9 @@ def _stand(line: int, left: float, right: float, lens: Lens) -> Stand:
         *((x, y, z + dz) for x in (left, right) for y in (0.0, 1.4) for dz in (-0.8, front)),
         *((x, DRAFTER_HEIGHT + DRAFTER_RADIUS, z) for x in (left, right)),
         *(tuple(np.add(target, axis)) for axis in np.vstack([np.eye(3), -np.eye(3)]) * reach),
+        tuple(np.add(target, (0.0, CAPTION, 0.0))),
     ]
     subject = np.array((middle, HEIGHT / 2, z))
     pose = frame_points(np.array(points), subject, DIRECTIONS[lens.preset], lens.aspect, lens.free)
-    return Stand(pose, float(line), target)
+    focus = (middle, HEIGHT / 2, z - 1.5 * PITCH)
+    return Stand(pose, float(line), target, focus, (right - left) / 2 + 1.5)
