@@ -20,7 +20,12 @@ from visualizer.app import App, scene_named
 from visualizer.config import RecordOptions, ShowOptions
 from visualizer.errors import VisualizerError
 from visualizer.feed import Feed
-from visualizer.render.context import GraphicsError, create_context, default_quality
+from visualizer.render.context import (
+    GraphicsError,
+    create_context,
+    is_software,
+    recording_quality,
+)
 from visualizer.render.renderer import Renderer
 from visualizer.stage.scene import Scene
 from visualizer.ui.overlay import Overlay
@@ -91,9 +96,9 @@ def record(
         context = create_context()
     except GraphicsError as error:
         raise RecordError(str(error)) from error
-    quality = options.quality or default_quality(context)
+    quality = options.quality or recording_quality(context)
     size = (options.width + options.width % 2, options.height + options.height % 2)
-    renderer = Renderer(context, size, quality)
+    renderer = Renderer(context, size, quality, transparent=options.alpha)
     overlay = Overlay()
     app = still_app(renderer, overlay, scene, trace, options)
     try:
@@ -105,7 +110,7 @@ def record(
             width=size[0],
             height=size[1],
             renderer=str(context.info["GL_RENDERER"]),
-            software=quality == "software",
+            software=is_software(context),
         )
     finally:
         app.close()

@@ -125,7 +125,7 @@ def _around(points: list[Vector], normal: Vector) -> list[Vector]:
 
 def _vertices(faces: list[Face], index: int, size: float) -> NDArray[np.void]:
     middle = _mean([corner for corners, _ in faces for corner in corners])
-    rows = []
+    rows: list[tuple[Vector, Vector, Vector, Vector]] = []
     for corners, cut in faces:
         normal = _normal(corners)
         kind = (index, float(cut), size)
