@@ -71,6 +71,7 @@ def compose(trace: Trace, timeline: Timeline, t: float, view: View) -> Frame:
     _models(parts, moment)
     if moment.now >= 0:
         _guesses(parts, moment)
+        _draws(parts, moment)
         _box(parts, moment)
         _closing(parts, moment)
         _shards(parts, moment)
@@ -204,6 +205,20 @@ def _guesses(parts: Parts, m: _Moment) -> None:
     ink = np.column_stack([np.tile(m.colors.linear("text"), (len(slots), 1)), line * seen])
     ink[kept, :3] = m.colors.linear("engraved")
     parts.add("glyphs", blocks.guess_engraving(m.place).at(centers, ink, m.faces))
+
+
+def _draws(parts: Parts, m: _Moment) -> None:
+    """While a guess is read: its draw, a line across its front that the filling must reach.
+
+    Where the answer is certain (accept probability 0 or 1) no draw decides, and none is shown.
+    """
+    for slot, guess, span in zip(m.place.guesses, m.round.guesses, m.spans.verdicts, strict=False):
+        if span.holds(m.t) and guess.draw is not None and 0.0 < guess.accept_prob < 1.0:
+            front = m.place.z + DEPTH / 2 + 0.02
+            center = np.array([(slot.center, guess.draw * HEIGHT, front)])
+            half = np.array([(slot.width / 2 + 0.06, 0.016, 0.012)])
+            white = np.array((*m.colors.linear("text"), 1.0))
+            parts.add("solids", blocks.bodies(center, half, white, white, [0]))
 
 
 def _closing(parts: Parts, m: _Moment) -> None:

@@ -247,6 +247,20 @@ def test_rejected_shatters_and_discarded_fades() -> None:
     assert len(present(after, 1)) == 2
 
 
+def test_the_draw_is_a_line_that_the_filling_must_reach() -> None:
+    run = runs.made_up(4, 1, accepts=(2,))
+    timeline = full_loop.timeline(run)
+    for slot, span in enumerate(timeline.spans[0].verdicts):
+        guess = run.rounds[0].guesses[slot]
+        frame = full_loop.compose(run, timeline, span.start + 0.6 * span.duration, View())
+        line = frame.solids[frame.solids["half"][:, 1] < 0.02]
+        assert len(line) == 1
+        assert line["center"][0, 1] == pytest.approx(guess.draw)
+        (body,) = frame.glass[frame.glass["pick"] == pick.encode(0, slot)]
+        assert body["fill"] == pytest.approx(guess.accept_prob)
+        assert (body["fill"] > line["center"][0, 1]) == (guess.verdict == "accepted")
+
+
 def test_a_seed_differs_between_rejections_and_repeats_in_a_replay() -> None:
     run = runs.made_up(4, 10, accepts=(1, 2))
     timeline = full_loop.timeline(run)

@@ -39,7 +39,7 @@ class Direction:
 
 DIRECTIONS: dict[Preset, Direction] = {
     "default": Direction(yaw=0.10, pitch=0.55, fov=0.55, anchor=(0.0, -0.34)),
-    "side": Direction(yaw=-0.62, pitch=0.20, fov=0.55, anchor=(0.0, -0.36)),
+    "side": Direction(yaw=-0.58, pitch=0.27, fov=0.55, anchor=(0.0, -0.36)),
     "top": Direction(yaw=0.0, pitch=1.36, fov=0.55, anchor=(0.0, -0.25)),
 }
 
