@@ -95,7 +95,7 @@ def frame_points(
     depths = points @ back
     depth = float(subject @ back)
     limits = []
-    eye = depth
+    eye = max(depth, float(depths.max())) + 1.0  # nothing framed is beside or behind the eye
     for axis, slope in zip((right, up), slopes, strict=True):
         across = points @ axis
         low, high = float((across + slope * depths).max()), float((across - slope * depths).min())
