@@ -67,9 +67,10 @@ vec3 lit(vec3 world, vec3 surface, vec3 albedo, float roughness) {
     float tight = roughness * roughness * roughness * roughness;
     float spread = lobe * lobe * (tight - 1.0) + 1.0;
     float highlight = tight / (PI * spread * spread);
-    color += key.rgb * (sun * highlight * 0.055);
+    float attention = exp(-0.008 * dot(world - focus.xyz, world - focus.xyz));  // far ones rest
+    color += key.rgb * (sun * highlight * 0.055 * attention);
     float glancing = 0.04 + (max(1.0 - roughness, 0.04) - 0.04) * pow(1.0 - facing, 5.0);
-    color += environment(reflect(-view, surface), roughness) * (glancing * near_ground);
+    color += environment(reflect(-view, surface), roughness) * (glancing * near_ground * attention);
 #endif
     return color * standing(world);
 }

@@ -48,7 +48,7 @@ void main() {
     color += environment(reflect(-view, outward), 0.04) * fresnel(facing, 0.035);
     color += pale * rim * 0.30 + deep * core * 0.05;
     // Working: light from within, strongest in the middle, and a rim that takes part.
-    color += light * (mix(deep, pale, core) * (0.25 + 1.75 * core) + pale * rim * 1.2);
+    color += light * (mix(deep, body.rgb, core) * (0.25 + 1.75 * core) + pale * rim * 1.2);
     result = vec4(color, 1.0) * body.a;
 }
 #endif
