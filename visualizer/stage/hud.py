@@ -171,7 +171,9 @@ def _caption(each: Round, timeline: Timeline, t: float) -> tuple[Piece, ...]:
     many = len(each.guesses)
     guesses = "1 guess" if many == 1 else f"{many} guesses"
     if phase == "approach":
-        return ()
+        return _summary(timeline.rounds[each.index - 1]) if each.index else _opening()
+    if phase == "settle":
+        return _summary(each)
     if phase == "draft":
         return _drafting(each, guesses)
     if phase == "close":
@@ -189,6 +191,15 @@ def _caption(each: Round, timeline: Timeline, t: float) -> tuple[Piece, ...]:
         word = _word(each.guesses[each.accepted].token.text)
         return _words(f"{word} is *rejected*{rest}.", "rejected")
     return _landing(each)
+
+
+def _opening() -> tuple[Piece, ...]:
+    return _words("The *prompt*: the text goes on from here.", "prompt")
+
+
+def _summary(each: Round) -> tuple[Piece, ...]:
+    many = len(each.committed)
+    return _words(f"One target pass, *{many} token{'s' * (many != 1)}*.", "committed")
 
 
 def _drafting(each: Round, guesses: str) -> tuple[Piece, ...]:
