@@ -1,10 +1,12 @@
 """Shaders from files. One file holds a primitive's two stages, under VERTEX and FRAGMENT.
 
-Files say ``#version 330`` and nothing newer. Other files come in by ``#include "name.glsl"``.
+Their first line asks for GLSL 330, nothing newer. Other files come in by
+``#include "name.glsl"``.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import moderngl
 import numpy as np
 
 SHADERS = Path(__file__).parent.parent.parent / "assets" / "shaders"
-VERSION = "#version 330"
+FIRST_LINE = re.compile(r"#\s*version 330\s*")  # of every primitive; includes have none
 RESERVED = {"half": "half_extent"}  # fields whose name GLSL keeps for itself
 LETTERS = {"f": "f", "u": "u", "i": "i"}
 
@@ -25,7 +27,7 @@ def register_includes(context: moderngl.Context) -> None:
     """Let shaders of `context` include the files that are not primitives of their own."""
     for path in SHADERS.glob("*.glsl"):
         text = path.read_text(encoding="utf-8")
-        if not text.startswith(VERSION):
+        if not FIRST_LINE.match(text):
             context.includes[path.name] = text
 
 
@@ -37,14 +39,14 @@ def load(
     Raises `ShaderError`.
     """
     text = (SHADERS / f"{name}.glsl").read_text(encoding="utf-8")
-    version, _, body = text.partition("\n")
-    if version.strip() != VERSION:
-        raise ShaderError(f"{name}.glsl must begin with '{VERSION}', not '{version.strip()}'")
+    first, _, body = text.partition("\n")
+    if not FIRST_LINE.fullmatch(first):
+        raise ShaderError(f"{name}.glsl must begin by asking for GLSL 330, not with '{first}'")
     lines = [
         f"#define {key} {'' if value is None else value}" for key, value in (defines or {}).items()
     ]
     stages = {
-        stage: "\n".join([VERSION, f"#define {stage}", *lines, body])
+        stage: "\n".join([first, f"#define {stage}", *lines, body])
         for stage in ("VERTEX", "FRAGMENT")
     }
     try:
