@@ -21,6 +21,7 @@ from engine import codec, config, requests, terminal
 from engine.codec import CodecError, Message
 from engine.config import EngineConfig
 from engine.requests import Quit
+from engine.trace import EngineState
 from engine.worker import Emit, Engine, Inbox, serve
 
 # Read by libraries when they are imported. No fork happens here, nor any network access
@@ -55,7 +56,9 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 def open_engine(options: EngineConfig, report: Emit) -> Engine:
     from engine import assembly  # torch is first imported here
 
-    return assembly.open_engine(options, report)
+    engine = assembly.open_engine(options, report, spare_cores=1)  # one is the renderer's
+    report(EngineState("measuring", f"Fastest drafter: {engine.auto.reason}"))
+    return engine
 
 
 def claim_stdout() -> IO[str]:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
+from engine.fetch import DEFAULT_PAIR
 from engine.trace import Settings
 
 PRESETS = {
@@ -202,7 +203,9 @@ def add_record(parser: argparse.ArgumentParser) -> None:
 
 
 def add_fetch(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("pair", nargs="?", default=None, metavar="PAIR", help="default: the target")
+    parser.add_argument(
+        "pair", nargs="?", default=DEFAULT_PAIR, metavar="PAIR", help=f"default: {DEFAULT_PAIR}"
+    )
 
 
 def add_bench(parser: argparse.ArgumentParser) -> None:

@@ -1,6 +1,6 @@
 """Puts an engine together: model on disk to a target, its drafters and runs of both.
 
-The one place where folder, device, kernel, tokenizer and drafters meet. Says what it is doing
+The one place where folder, device, kernels, tokenizer and drafters meet. Says what it is doing
 through `report`, for opening takes seconds and a first fetch takes longer.
 
 Knows which part does what; does none of it.
@@ -11,108 +11,204 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 
 import torch
+from safetensors.torch import load_file
 
-from engine import config, fetch
+from engine import config, fetch, kernels
 from engine.config import EngineConfig
 from engine.decode import Session
-from engine.drafters.ngram import NGramDrafter
-from engine.drafters.proposal import Drafter
-from engine.llama import Runner, Weights
+from engine.drafters import auto
+from engine.drafters.auto import Choice
+from engine.drafters.catalogue import Catalogue, Makers, unigram
+from engine.kernels import Kernels
+from engine.llama import LlamaConfig, Runner, Weights
+from engine.lowbit import Width, copy_of
 from engine.requests import Start
 from engine.tokenizer import Tokenizer
-from engine.trace import Baseline, EngineState, RunHeader, Settings
+from engine.trace import EngineState, RunHeader, Settings
 
 Report = Callable[[EngineState], None]
 
 CONTEXT = 2048
 """Most tokens a run may hold, prompt included; a model's own limit may be lower."""
 
+MOST_THREADS = 8
+"""Threads beyond these wait for memory, not for each other's work."""
 
-def open_engine(options: EngineConfig, report: Report) -> Engine:
+DTYPES = {
+    "auto": torch.float32,  # greedy texts are equal token for token only in full precision
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+}
+
+DRAFTERS = Path(__file__).resolve().parent.parent / "assets" / "drafters"
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What everything is computed on, as the header of a run tells it."""
+
+    device: str
+    dtype: str
+    kernel: str
+    threads: int
+
+
+def open_engine(options: EngineConfig, report: Report, spare_cores: int = 0) -> Engine:
     """Load what `options` name, fetching the default target first if it is not there.
 
-    Raises ModelError, TokenizerError, FetchError or OSError, each one clear sentence.
+    Unless `options` say how many threads to use, `spare_cores` are left to others. Raises ModelError, TokenizerError, FetchError or OSError, each one clear sentence.
     """
-    folder = options.target or fetch.cached_folder()
+    folder = options.target or fetch.cached_folder() or fetch.fetch(report=report)
     report(EngineState("loading", f"Loading {folder.name}"))
-    torch.set_num_threads(options.threads or max(1, (os.cpu_count() or 2) - 1))
-    weights = Weights.load(folder, torch.float32, "cpu")
-    engine = Engine(Runner(weights, CONTEXT), Tokenizer.from_folder(folder), folder.name)
-    report(EngineState("measuring", "Measuring the target alone"))
-    engine.measure()
-    return engine
+    threads = options.threads or usable_threads(spare_cores)
+    device = choose_device(options.device)
+    dtype = DTYPES[options.dtype]
+    kernel = kernels.choose(device, dtype, threads)
+    # Beside compiled passes torch only shapes laws: threads there would wait, not work.
+    torch.set_num_threads(1 if kernel.team else threads)
+    weights = Weights.load(folder, dtype, device)
+    machine = Machine(device, str(dtype).removeprefix("torch."), kernel.name, threads)
+    shipped = DRAFTERS if options.target is None else None
+    return Engine(folder, weights, kernel, machine, shipped, report)
+
+
+def choose_device(wanted: str) -> str:
+    """The device of this name; "auto" takes CUDA, else MPS, else the CPU. Raises ValueError."""
+    here = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if wanted == "auto":
+        return next((name for name, is_here in here.items() if is_here), "cpu")
+    if not here.get(wanted, True):
+        raise ValueError(f"There is no {wanted} device here: use --device cpu or auto.")
+    return wanted
+
+
+def usable_threads(spare: int) -> int:
+    """Threads to compute with: this program's cores less `spare`, at least one."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return min(MOST_THREADS, max(1, (cores or 1) - spare))
 
 
 class Engine:
-    """A target and its drafters; makes one run at a time."""
+    """A target and its drafters. Makes one run at a time: a new one takes over the target."""
 
-    def __init__(self, target: Runner, tokenizer: Tokenizer, name: str) -> None:
-        self._target = target
-        self._tokenizer = tokenizer
-        self._name = name
-        self._baseline: Baseline | None = None
-        vocab = target.weights.config.vocab_size
-        self._unigram = torch.full((vocab,), 1 / vocab)
-        self._ngram = NGramDrafter()
+    def __init__(
+        self,
+        folder: Path,
+        weights: Weights,
+        kernel: Kernels,
+        machine: Machine,
+        shipped: Path | None,
+        report: Report,
+    ) -> None:
+        """`shipped` is the folder of drafters made for this very target, if there are any."""
+        self.machine = machine
+        self.name = folder.name
+        self._tokenizer = Tokenizer.from_folder(folder)
+        self._target = kernel.runner(weights, CONTEXT)
+        self._unigram = unigram(shipped, weights.config.vocab_size).to(weights.embedding.device)
+        self._catalogue = Catalogue(_makers(self._target, kernel), shipped)
+        self._report = report
 
     @property
     def drafters(self) -> tuple[str, ...]:
-        return ("n-gram",)
-
-    @property
-    def described(self) -> dict[str, object]:
-        """What a measurement was made on."""
-        return {"target": self._name, "device": "cpu", "dtype": "float32", "kernel": "torch"}
+        """Every name that can be chosen."""
+        return ("auto", "none", *self._catalogue.names)
 
     @property
     def eos_ids(self) -> tuple[int, ...]:
         return self._tokenizer.eos_ids
 
+    @cached_property
+    def auto(self) -> Choice:
+        """What "auto" means on this machine: measured the first time, then remembered."""
+        m = self.machine
+        return auto.choose(
+            lambda prompt, settings, tokens: self._session(
+                Start(prompt, settings=settings, max_new_tokens=tokens), settings.drafter, ""
+            ),
+            self._catalogue.names,
+            key=f"{self.name} {m.device} {m.dtype} {m.kernel} {m.threads}",
+            memory=fetch.cache_root() / "auto.json",
+            progress=lambda name: self._report(EngineState("measuring", f"Measuring {name}")),
+        )
+
     def check(self, settings: Settings) -> None:
+        """Raise ValueError, one clear sentence, when no run can have these settings."""
         config.check(settings)
-        if settings.drafter not in ("auto", "none", *self.drafters):
-            raise ValueError(
-                f"There is no drafter {settings.drafter!r}: choose auto, none, {', '.join(self.drafters)}."
-            )
+        if settings.drafter not in ("auto", "none"):
+            self._catalogue.check(settings.drafter)
 
     def begin(self, start: Start) -> Session:
+        """Start a run, its baseline measured. Raises ValueError when it cannot be had."""
         self.check(start.settings)
         if not start.prompt.strip():
             raise ValueError("The prompt is empty: write something for the model to answer.")
-        ids = (self._tokenizer.chat if start.chat else self._tokenizer.encode)(start.prompt)
+        drafter, reason = start.settings.drafter, "chosen by name"
+        if drafter == "auto":
+            drafter, reason = self.auto.drafter, self.auto.reason
+        session = self._session(start, drafter, reason)
+        if session.finished is None:
+            session.measure_baseline()
+        return session
+
+    def _session(self, start: Start, drafter: str, reason: str) -> Session:
+        encode = self._tokenizer.chat if start.chat else self._tokenizer.encode
         header = RunHeader(
             run_id=uuid.uuid4().hex[:8],
             created=datetime.now(UTC).isoformat(timespec="seconds"),
-            target=self._name,
-            device="cpu",
-            dtype="float32",
-            kernel="torch",
-            drafter="n-gram",
-            drafter_reason="",
+            target=self.name,
+            device=self.machine.device,
+            dtype=self.machine.dtype,
+            kernel=self.machine.kernel,
+            drafter=drafter,
+            drafter_reason=reason,
             settings=start.settings,
             prompt=start.prompt,
             chat=start.chat,
-            prompt_tokens=tuple(map(self._tokenizer.token, ids)),
+            prompt_tokens=tuple(map(self._tokenizer.token, encode(start.prompt))),
             vocab_size=self._target.weights.config.vocab_size,
             context_limit=self._target.context,
             max_new_tokens=start.max_new_tokens,
             stop=start.stop,
             seed=start.seed,
-            baseline=self._baseline,
+            baseline=None,
             prefill_seconds=0.0,
         )
-        return Session(self._target, self._tokenizer, self._drafter, self._unigram, header)
+        return Session(
+            self._target,
+            self._tokenizer,
+            lambda name: self._catalogue(self.auto.drafter if name == "auto" else name),
+            self._unigram,
+            header,
+        )
 
-    def _drafter(self, name: str) -> Drafter:
-        if name not in ("auto", "n-gram"):
-            raise ValueError(f"unknown drafter {name}")
-        return self._ngram
 
-    def measure(self) -> None:
-        session = self.begin(Start("The", chat=False, settings=Settings(k=0)))
-        self._baseline = session.measure_baseline()
+def _makers(target: Runner, kernel: Kernels) -> Makers:
+    """How drafters are made of, or for, this target."""
+    weights = target.weights
+    like = weights.embedding
+
+    def low_bit_copy(bits: int, group: int | None) -> Runner:
+        return kernel.runner(copy_of(weights, Width(bits, group or 0)), CONTEXT)
+
+    def distilled(folder: Path) -> Runner:
+        shape = LlamaConfig.from_folder(folder)
+        tensors = load_file(folder / "model.safetensors")
+        small = Weights.from_tensors(shape, tensors, like.dtype, str(like.device), like)
+        return kernel.runner(small, CONTEXT)
+
+    return Makers(
+        low_bit_copy=low_bit_copy,
+        first_layers=target.first_layers,
+        distilled=distilled,
+        layers=weights.config.layers,
+        bits=8 * like.element_size(),
+        row_sizes=tuple({part.shape[-1] for part in (weights.qkv, weights.output, weights.down)}),
+    )

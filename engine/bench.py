@@ -76,7 +76,7 @@ class Line:
 def main(engine: Engine, args: argparse.Namespace) -> int:
     """Sweep as the command line asks, print the table, write the files."""
     texts = load_texts(args.prompts)
-    drafters = args.drafter or [name for name in engine.drafters if name != "auto"]
+    drafters = args.drafter or [name for name in engine.drafters if name not in ("auto", "none")]
     sweep = [
         Settings(drafter=drafter, k=k, quality=quality, temperature=args.temperature)
         for drafter in drafters
@@ -209,7 +209,8 @@ def _cell(template: str, value: object) -> str:
 def report(engine: Engine, texts: Sequence[Text], lines: Sequence[Line]) -> dict[str, Any]:
     """Every figure of the sweep, and what it was measured on."""
     return {
-        "engine": engine.described,
+        "target": engine.name,
+        "machine": asdict(engine.machine),
         "prompts": [asdict(text) for text in texts],
         "lines": [asdict(line) for line in lines],
     }

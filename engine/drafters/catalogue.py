@@ -36,7 +36,8 @@ class Makers:
 
     `low_bit_copy(bits, group)`: the target rounded, `group` None for one scale a row.
     `first_layers(count)`: its first layers on its own cache rows. `distilled(folder)`: a small
-    model that shares its embedding.
+    model that shares its embedding. `row_sizes` are the lengths of its weights' rows, which a
+    copy's groups must divide.
     """
 
     low_bit_copy: Callable[[int, int | None], DraftRunner]
@@ -44,6 +45,7 @@ class Makers:
     distilled: Callable[[Path], DraftRunner]
     layers: int
     bits: int
+    row_sizes: tuple[int, ...] = ()
 
 
 class Catalogue:
@@ -57,7 +59,7 @@ class Catalogue:
     @property
     def names(self) -> tuple[str, ...]:
         """What can be chosen; any other ``layer-skip-N`` can be too."""
-        copies = tuple(name for name in LADDER if _bits_and_group(name)[0] < self._makers.bits)
+        copies = tuple(name for name in LADDER if self._can_copy(*_bits_and_group(name)))
         lookups = ("retrieval",) if self._has("retrieval", "store.npz") else ()
         small = ("small",) if self._has("small", "config.json") else ()
         hybrid = ("hybrid",) if small and lookups else ()
@@ -102,6 +104,10 @@ class Catalogue:
     def _small(self) -> ModelDrafter:
         assert self._folder is not None  # else `names` would not hold it
         return ModelDrafter("small", self._makers.distilled(self._folder / "small"))
+
+    def _can_copy(self, bits: int, group: int | None) -> bool:
+        divides = group is None or all(size % group == 0 for size in self._makers.row_sizes)
+        return bits < self._makers.bits and divides
 
     def _has(self, *parts: str) -> bool:
         return self._folder is not None and self._folder.joinpath(*parts).is_file()

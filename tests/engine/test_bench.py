@@ -67,7 +67,7 @@ def test_the_command_writes_table_json_and_csv(
         "drafter", "none", "n-gram", "n-gram", "best:",
     ]  # fmt: skip
     body = json.loads(args.json.read_text())
-    assert body["engine"]["device"] == "cpu"
+    assert body["machine"]["device"] == "cpu"
     assert [text["prompt"] for text in body["prompts"]] == ["one two one two", "three"]
     rows = list(csv.DictReader(args.csv.open()))
     assert [row["k"] for row in rows] == ["0", "1", "3"]
