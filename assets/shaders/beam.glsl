@@ -18,7 +18,8 @@ void main() {
     axis = end - start;
     spread = half_extent;
     light = color;
-    world = start + axis * place.y + vec3(half_extent.x * place.x, 0.0, half_extent.y * place.z) * place.y;
+    vec3 across = vec3(half_extent.x * place.x, 0.0, half_extent.y * place.z);
+    world = start + (axis + across) * place.y;
     gl_Position = view_projection * vec4(world, 1.0);
 }
 #endif

@@ -20,5 +20,5 @@ float cracks(vec3 local, vec3 extent, float amount) {
     float run = smoothstep(0.0, 0.25, amount * 2.1 - length(from));
     float pixel = max(fwidth(second - first), 0.0001);
     float width = 0.05 * run;
-    return run * smoothstep(width + pixel, width - pixel, second - first);
+    return run * (1.0 - smoothstep(width - pixel, width + pixel, second - first));
 }

@@ -4,9 +4,10 @@ float edge_line(vec3 inset, float width) {
     float smallest = min(inset.x, min(inset.y, inset.z));
     float largest = max(inset.x, max(inset.y, inset.z));
     float edge = inset.x + inset.y + inset.z - smallest - largest;  // second smallest
-    float pixel = fwidth(edge);
+    float pixel = max(fwidth(edge), 0.00001);
     float drawn = max(width, 0.8 * pixel);  // never thinner than a pixel: it would break up
-    return smoothstep(drawn + 0.6 * pixel, drawn - 0.6 * pixel, edge) * sqrt(width / drawn);
+    float inside = 1.0 - smoothstep(drawn - 0.6 * pixel, drawn + 0.6 * pixel, edge);
+    return inside * sqrt(width / drawn);
 }
 
 // The width a line needs at `local` to look as wide as one that two visible faces share:

@@ -70,7 +70,7 @@ void main() {
     vec3 toward = inside ? -outward : outward;
     vec3 view = normalize(eye.xyz - world);
     float facing = max(dot(toward, view), 0.0);
-    float pixel = fwidth(local.y);
+    float pixel = max(fwidth(local.y), 0.0001);  // level on the top and bottom faces
     float above = state.x <= 0.0 ? 1.0 : smoothstep(-0.5 * pixel, 0.5 * pixel, local.y - level());
 
     // The pane: a tint that thickens at grazing angles, as real glass does.

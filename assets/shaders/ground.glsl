@@ -34,7 +34,7 @@ void main() {
     vec2 pixel = fwidth(cell);
     vec2 line = clamp(1.2 - abs(fract(cell - 0.5) - 0.5) / pixel, 0.0, 1.0);
     line *= clamp(1.0 - 2.5 * pixel, 0.0, 1.0);  // lines closer than pixels melt away
-    float lines = max(line.x, line.y) * smoothstep(20.0, 4.0, away);
+    float lines = max(line.x, line.y) * (1.0 - smoothstep(4.0, 20.0, away));
     color = mix(color, grid_color.rgb, lines * 0.5);
 #ifdef REFLECTION
     vec2 at = gl_FragCoord.xy * viewport.zw;

@@ -10,7 +10,7 @@ float shadow(vec3 world, vec3 surface) {
     float texel_size = 2.0 * focus.w / float(textureSize(shadow_map, 0).x);
     vec4 clip = light_projection * vec4(world + surface * 1.8 * texel_size, 1.0);
     vec3 at = clip.xyz * 0.5 + 0.5;
-    vec2 border = smoothstep(0.5, 0.42, abs(at.xy - 0.5));
+    vec2 border = 1.0 - smoothstep(0.42, 0.5, abs(at.xy - 0.5));
     float inside = border.x * border.y;
     if (inside <= 0.0 || at.z >= 1.0) return 1.0;
     vec2 texel = SHADOW_RADIUS / vec2(textureSize(shadow_map, 0));
@@ -30,7 +30,7 @@ vec3 environment(vec3 direction, float roughness) {
                    smoothstep(-0.3, 0.9, direction.y));
     vec2 hit = direction.xz / max(direction.y, 0.05) - vec2(-0.75, 0.45);
     float blur = 0.10 + 1.4 * roughness;
-    vec2 box = smoothstep(vec2(1.2, 0.5) + blur, vec2(1.2, 0.5) - 0.6 * blur, abs(hit));
+    vec2 box = 1.0 - smoothstep(vec2(1.2, 0.5) - 0.6 * blur, vec2(1.2, 0.5) + blur, abs(hit));
     return sky + key.rgb * (box.x * box.y * step(0.0, direction.y) * 1.8 / (1.0 + 5.0 * roughness));
 }
 
