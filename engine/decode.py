@@ -17,14 +17,14 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from torch import Tensor
 
 from engine import evidence
 from engine.drafters.proposal import Drafter, DraftRequest, Proposal
-from engine.evidence import Vocabulary
+from engine.evidence import Check, Vocabulary
 from engine.sampling import Draws, process
 from engine.trace import (
     Baseline,
@@ -35,7 +35,7 @@ from engine.trace import (
     Settings,
     join_text,
 )
-from engine.verification import Verdict, verify_chain
+from engine.verification import verify_chain
 
 IDLE_SECONDS = 0.25
 """A pause this long may let clocks sink and caches cool."""
@@ -60,18 +60,6 @@ class Target(Protocol):
     def context(self) -> int: ...
     def forward(self, ids: Sequence[int], last_only: bool = False) -> Tensor: ...
     def rollback(self, length: int) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """A proposal after its target pass: the laws (n + 1, V), the verdict and what it took."""
-
-    target_probs: Tensor
-    draft_probs: Tensor
-    accept_draws: tuple[float, ...]
-    emit_draw: float
-    verdict: Verdict
-    seconds: float
 
 
 class Session:
@@ -123,26 +111,13 @@ class Session:
         drafter_is_new, proposal = self._propose(index)
         check = self._check(proposal, index)
         self._busy_until = self._now()
-        kept, ended = self._commit(proposal, check.verdict)
+        kept, ended = self._commit(check)
         made = Round(
             index=index,
             position=position,
             settings=self._settings,
-            guesses=evidence.guesses(
-                proposal,
-                check.draft_probs,
-                check.target_probs,
-                check.verdict,
-                check.accept_draws,
-                kept,
-                ended,
-                self._vocabulary,
-            ),
-            emitted=None
-            if ended
-            else evidence.emitted(
-                check.target_probs, check.verdict, check.emit_draw, self._vocabulary
-            ),
+            guesses=evidence.guesses(check, kept, ended, self._vocabulary),
+            emitted=None if ended else evidence.emitted(check, self._vocabulary),
             draft_step_seconds=proposal.step_seconds,
             verify_seconds=check.seconds,
             evidence_seconds=self._now() - self._busy_until,
@@ -287,16 +262,24 @@ class Session:
         )
         emit_draw = self._draws.uniform("emit", index)
         verdict = verify_chain(target_probs, draft_probs, proposal.tokens, accept_draws, emit_draw)
-        seconds = self._now() - started
-        return Check(target_probs, draft_probs, accept_draws, emit_draw, verdict, seconds)
+        return Check(
+            proposal,
+            target_probs,
+            draft_probs,
+            accept_draws,
+            emit_draw,
+            verdict,
+            seconds=self._now() - started,
+        )
 
-    def _commit(self, proposal: Proposal, verdict: Verdict) -> tuple[int, bool]:
+    def _commit(self, check: Check) -> tuple[int, bool]:
         """Add the round's tokens to the text, up to the first that ends it.
 
         Returns how many guesses were added, and whether one of them ended the text, so that
         the target's own token is not wanted.
         """
-        tokens = [*proposal.tokens[: verdict.accepted], verdict.token]
+        accepted = check.verdict.accepted
+        tokens = [*check.proposal.tokens[:accepted], check.verdict.token]
         added, reason = self._until_end(tokens)
         self._starts.append(len(self._ids))
         self._ids.extend(tokens[:added])
@@ -305,7 +288,7 @@ class Session:
             self._finish(reason)
         else:
             self._finish_at_limits()
-        return min(added, verdict.accepted), added <= verdict.accepted
+        return min(added, accepted), added <= accepted
 
     def _until_end(self, tokens: list[int]) -> tuple[int, FinishReason | None]:
         """How many of `tokens` the text takes, and why it ends there if it does."""

@@ -5,7 +5,7 @@ Works outside the compute clock, and is timed itself. Knows laws and verdicts; d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -27,59 +27,62 @@ class Vocabulary(Protocol):
     def token(self, token_id: int, /) -> Token: ...
 
 
-def guesses(
-    proposal: Proposal,
-    draft_probs: Tensor,
-    target_probs: Tensor,
-    verdict: Verdict,
-    accept_draws: Sequence[float],
-    kept: int,
-    ended: bool,
-    vocabulary: Vocabulary,
-) -> tuple[Guess, ...]:
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A proposal of n guesses after its target pass, and what drafting and verdict rest on.
+
+    `target_probs` (n + 1, V) and `draft_probs` (n, V) are the laws tested; `seconds` is what
+    the pass and the verdict took.
+    """
+
+    proposal: Proposal
+    target_probs: Tensor
+    draft_probs: Tensor
+    accept_draws: tuple[float, ...]
+    emit_draw: float
+    verdict: Verdict
+    seconds: float
+
+
+def guesses(check: Check, kept: int, ended: bool, vocabulary: Vocabulary) -> tuple[Guess, ...]:
     """Every guess with its laws, draw and verdict.
 
     `kept` is how many of the accepted ones the text keeps; when it `ended` with the last of
     them, what follows is discarded, since its verdict no longer matters.
     """
-    count = len(proposal.tokens)
+    proposal, count = check.proposal, len(check.proposal.tokens)
     if count == 0:
         return ()
     judged = kept if ended else min(kept + 1, count)
-    draft_laws = laws(draft_probs, vocabulary)
-    target_laws = laws(target_probs[:count], vocabulary)
-    written = []
-    for i, token in enumerate(proposal.tokens):
-        written.append(
-            Guess(
-                token=vocabulary.token(token),
-                draft_prob=float(draft_probs[i, token]),
-                target_prob=float(target_probs[i, token]),
-                accept_prob=verdict.accept_probs[i],
-                draw=accept_draws[i] if i < judged else None,
-                verdict="accepted" if i < kept else "rejected" if i < judged else "discarded",
-                draft_law=draft_laws[i],
-                target_law=target_laws[i],
-                source=proposal.sources[i],
-                origin=proposal.origins[i],
-            )
+    draft_laws = laws(check.draft_probs, vocabulary)
+    target_laws = laws(check.target_probs[:count], vocabulary)
+    return tuple(
+        Guess(
+            token=vocabulary.token(token),
+            draft_prob=float(check.draft_probs[i, token]),
+            target_prob=float(check.target_probs[i, token]),
+            accept_prob=check.verdict.accept_probs[i],
+            draw=check.accept_draws[i] if i < judged else None,
+            verdict="accepted" if i < kept else "rejected" if i < judged else "discarded",
+            draft_law=draft_laws[i],
+            target_law=target_laws[i],
+            source=proposal.sources[i],
+            origin=proposal.origins[i],
         )
-    return tuple(written)
-
-
-def emitted(target_probs: Tensor, verdict: Verdict, draw: float, vocabulary: Vocabulary) -> Emitted:
-    """The target's own token, with the law it was drawn from and the target's at that place."""
-    target_row = target_probs[verdict.accepted]
-    drawn_from, target_law = (
-        laws(row[None], vocabulary)[0] for row in (verdict.emit_probs, target_row)
+        for i, token in enumerate(proposal.tokens)
     )
+
+
+def emitted(check: Check, vocabulary: Vocabulary) -> Emitted:
+    """The target's own token, with the law it was drawn from and the target's at that place."""
+    verdict = check.verdict
     return Emitted(
         token=vocabulary.token(verdict.token),
         kind=verdict.kind,
         prob=float(verdict.emit_probs[verdict.token]),
-        draw=draw,
-        law=drawn_from,
-        target_law=target_law,
+        draw=check.emit_draw,
+        law=laws(verdict.emit_probs[None], vocabulary)[0],
+        target_law=laws(check.target_probs[verdict.accepted, None], vocabulary)[0],
     )
 
 
