@@ -302,6 +302,18 @@ def test_the_camera_rests_while_anything_is_judged(run: Trace) -> None:
         assert len(eyes) == 1
 
 
+@pytest.mark.parametrize("size", [(0, 0), (1, 1), (300, 1200), (4000, 300)], ids=str)
+@pytest.mark.parametrize("free", [PANELS, (0.5, 0.5, 0.5, 0.5), (0.9, 0.9, 0.1, 0.1)], ids=str)
+def test_no_window_is_too_odd_for_a_picture(
+    size: tuple[int, int], free: tuple[float, float, float, float]
+) -> None:
+    run = runs.made_up(4, 3)
+    timeline = full_loop.timeline(run)
+    for preset in PRESETS:
+        frame = full_loop.compose(run, timeline, 6.0, View(*size, preset=preset, free=free))
+        assert np.isfinite((*frame.camera.eye, *frame.camera.look_at, frame.camera.far)).all()
+
+
 def test_the_orbit_moves_the_camera_and_nothing_else() -> None:
     run = runs.made_up(4)
     timeline = full_loop.timeline(run)

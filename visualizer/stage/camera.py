@@ -22,6 +22,7 @@ Free = tuple[float, float, float, float]
 
 PITCH_LIMITS = (0.03, pi / 2 - 0.02)  # never under the ground, never upside down
 ZOOM_LIMITS = (0.2, 5.0)
+SMALLEST_FREE = 0.05  # panels that leave less than this cover the stage anyway
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,10 @@ def frame_points(
     """
     right, up, back = basis(direction.yaw, direction.pitch)
     half = tan(direction.fov / 2)
-    slopes = (half * aspect * (free[2] - free[0]), half * (free[3] - free[1]))
+    slopes = (
+        half * aspect * max(free[2] - free[0], SMALLEST_FREE),
+        half * max(free[3] - free[1], SMALLEST_FREE),
+    )
     depths = points @ back
     depth = float(subject @ back)
     limits = []

@@ -199,6 +199,8 @@ def _opening() -> tuple[Piece, ...]:
 
 def _summary(each: Round) -> tuple[Piece, ...]:
     many = len(each.committed)
+    if each.emitted is None:
+        return _words("The text is complete.")
     return _words(f"One target pass, *{many} token{'s' * (many != 1)}*.", "committed")
 
 
@@ -230,8 +232,7 @@ def _judging(each: Round, verdicts: Sequence[Span], t: float) -> tuple[Piece, ..
 
 
 def _landing(each: Round) -> tuple[Piece, ...]:
-    if each.emitted is None:
-        return _words("The text is complete.")
+    assert each.emitted is not None  # without it nothing lands
     word = _word(each.emitted.token.text)
     if each.emitted.kind == "recovered":
         return _words(f"The target's own *correction* takes its place: {word}.", "correction")

@@ -63,7 +63,7 @@ class Stand:
 
 def stand_for(page: Page, index: int, view: View) -> Stand:
     """Return the stand for round `index`; -1 is the prompt, before the first round."""
-    lens = Lens(view.preset, view.width / max(view.height, 1), view.free)
+    lens = Lens(view.preset, max(view.width, 1) / max(view.height, 1), view.free)
     named = index < NAMED_ROUNDS
     prompt = max((row[-1].right for row in page.prompt.lines if row), default=0.0)
     if index < 0:
