@@ -33,7 +33,7 @@ from torch import Tensor
 from engine.training import corpus as text
 from engine.training import evaluate, teacher
 from engine.training.ship import card, ship
-from engine.training.student import SoftCrossEntropy, Student, packed
+from engine.training.student import SoftCrossEntropy, Student, load, packed
 from engine.training.teacher import Laws, Target
 
 
@@ -245,12 +245,24 @@ def run(
             )
 
 
-def prepare(plan: teacher.Plan, recipe: Recipe, work: Path) -> tuple[Trainer, Lessons]:
-    """Everything training needs; continues from the checkpoint in `work` if there is one."""
+def prepare(
+    plan: teacher.Plan, recipe: Recipe, work: Path, start: Path | None
+) -> tuple[Trainer, Lessons]:
+    """Everything training needs.
+
+    Continues from the checkpoint in `work` if there is one; else begins with the drafter in
+    `start`, or without it with the target's first layers. Raises ValueError if that drafter has
+    another number of layers.
+    """
     lessons = Lessons(plan.corpus, plan.order, plan.laws, recipe)
     vocab_ids = torch.from_numpy(plan.vocabulary).long()
-    torch.manual_seed(recipe.seed)
-    student = Student.from_target(Target.load(plan.target_folder), recipe.layers, vocab_ids)
+    target = Target.load(plan.target_folder)
+    if start is None:
+        student = Student.from_target(target, recipe.layers, vocab_ids)
+    else:
+        student = load(start, target.embedding)
+        if student.shape.layers != recipe.layers:
+            raise ValueError(f"{start} has {student.shape.layers} layers, not {recipe.layers}")
     trainer = Trainer(student, recipe, teacher.working_dtype())
     checkpoint = work / "checkpoint.pt"
     if checkpoint.exists():
@@ -270,7 +282,14 @@ def main() -> None:
     )
     parser.add_argument("--work", type=Path, required=True, help="laws and checkpoints")
     parser.add_argument("--out", type=Path, required=True, help="folder of the drafter")
+    parser.add_argument("--start", type=Path, help="begin with this exported drafter's weights")
     parser.add_argument("--visits", type=int, default=defaults.visits)
+    parser.add_argument(
+        "--cooldown",
+        type=float,
+        default=defaults.cooldown,
+        help="last share of the visits, in which the rate falls to zero",
+    )
     parser.add_argument("--step-tokens", type=int, default=defaults.step_tokens)
     parser.add_argument("--layers", type=int, default=defaults.layers)
     parser.add_argument("--seed", type=int, default=defaults.seed)
@@ -289,11 +308,12 @@ def main() -> None:
         seed=options.seed,
         visits=options.visits,
         step_tokens=options.step_tokens,
+        cooldown=options.cooldown,
     )
-    plan = teacher.Plan.make(options.target, options.text, options.work, recipe.seed)
-    trainer, lessons = prepare(plan, recipe, options.work)
+    plan = teacher.Plan.make(options.target, options.text, options.work, recipe.seed, options.start)
+    trainer, lessons = prepare(plan, recipe, options.work, options.start)
     available = plan.finished if options.laws_at_hand else lambda: list(range(plan.shard_count))
-    watch = evaluate.Watch.load(options.target, lessons.corpus, options.work, options.seed)
+    watch = evaluate.Watch.load(plan, options.seed)
     run(trainer, lessons, available, watch, options.work, options.every)
     print(card(ship(options.work, options.target, options.text, options.out)))
 

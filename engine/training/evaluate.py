@@ -28,10 +28,10 @@ from torch import Tensor
 from engine.training import corpus as text
 from engine.training import rounds
 from engine.training.student import Student, load, packed
-from engine.training.teacher import Target, predicting, working_dtype
+from engine.training.teacher import Plan, Target, predicting, working_dtype
 
 WATCH_ROWS = 40  # of each of the three held-out groups
-ALPHA_ROWS = 150  # held-out rows at temperature 0.7 for which the target is run again
+ALPHA_ROWS = 80  # held-out rows at temperature 0.7 for which the target is run again
 ALPHA_TEMPERATURE = 0.7
 ROWS_PER_PASS = 8
 K = (1, 2, 3, 4)
@@ -59,28 +59,28 @@ class Watch:
     best: Tensor  # (reply positions of all groups in order,) int64
 
     @classmethod
-    def load(cls, folder: Path, corpus: text.Corpus, work: Path, seed: int) -> Watch:
+    def load(cls, plan: Plan, seed: int) -> Watch:
         """Choose the rows by seed; the target's choices are kept in the work folder."""
-        split = text.split(corpus, Tokenizer.from_file(str(folder / "tokenizer.json")))
         source = np.random.default_rng(seed)
         groups = {
             name: tuple(int(row) for row in source.permutation(rows)[:WATCH_ROWS])
             for name, rows in (
-                ("family", split.unseen_family),
-                ("template", split.unseen_template),
-                ("topic", split.unseen_topic),
+                ("family", plan.split.unseen_family),
+                ("template", plan.split.unseen_template),
+                ("topic", plan.split.unseen_topic),
             )
         }
-        path = work / "watch.npz"
+        path = plan.work / "watch.npz"
         rows = [row for group in groups.values() for row in group]
         if path.exists():
             with np.load(path) as arrays:
                 if arrays["rows"].tolist() == rows:
                     return cls(groups, torch.from_numpy(arrays["best"]))
-        best = target_best(Target.load(folder, working_dtype()), corpus, rows)
-        with (work / "watch.tmp").open("wb") as file:
+        best = target_best(Target.load(plan.target_folder, working_dtype()), plan.corpus, rows)
+        partial = plan.work / "watch.partial"
+        with partial.open("wb") as file:
             np.savez(file, rows=np.asarray(rows), best=best.numpy())
-        os.replace(work / "watch.tmp", path)
+        os.replace(partial, path)
         return cls(groups, best)
 
     def match(self, student: Student, corpus: text.Corpus) -> dict[str, float]:

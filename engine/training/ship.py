@@ -18,9 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from tokenizers import Tokenizer
 
-from engine.training import corpus as text
 from engine.training import evaluate
 from engine.training.student import Student, export
 from engine.training.teacher import Plan, Target
@@ -34,13 +32,11 @@ TARGET_NAME = "SmolLM2-135M-Instruct"
 def ship(work: Path, target_folder: Path, texts: Sequence[Path], out: Path) -> Facts:
     """Export the work folder's checkpoint and write card.json and card.md beside it."""
     state = torch.load(work / "checkpoint.pt", weights_only=True)
-    target = Target.load(target_folder)
-    corpus = text.load(*texts)
-    split = text.split(corpus, Tokenizer.from_file(str(target_folder / "tokenizer.json")))
+    plan = Plan.make(target_folder, texts, work, state["recipe"]["seed"])
+    target, corpus = Target.load(target_folder), plan.corpus
     student = Student.from_target(target, state["recipe"]["layers"], state["vocab_ids"])
     student.decoder.load_state_dict(state["student"])
     export(student, out, TARGET_NAME)
-    plan = Plan.make(target_folder, texts, work, state["recipe"]["seed"])
     seen = corpus.reply_tokens(
         row for shard in state["progress"]["shards"] for row in plan.rows(shard)
     )
@@ -50,14 +46,14 @@ def ship(work: Path, target_folder: Path, texts: Sequence[Path], out: Path) -> F
         "recipe": state["recipe"],
         "command": command(state["recipe"], texts),
         "unique_tokens": min(state["progress"]["visits"], seen),
-        "held_out_replies": len(split.held_out),
+        "held_out_replies": len(plan.split.held_out),
         "visits": state["progress"]["visits"],
         "steps": state["progress"]["step"],
         "finished": state["progress"]["visits"] >= state["recipe"]["visits"],
         "parameters": sum(parameter.numel() for parameter in student.parameters()),
         "reduced_vocabulary": len(student.vocab_ids),
         "bytes": (out / "model.safetensors").stat().st_size,
-        "held_out": evaluate.measure(student, target, corpus, split),
+        "held_out": evaluate.measure(student, target, corpus, plan.split),
         "curve": state["progress"]["curve"],
     }
     (out / "card.json").write_text(json.dumps(facts, indent=2) + "\n")
@@ -71,6 +67,7 @@ def command(recipe: Facts, texts: Sequence[Path]) -> str:
     return (
         f"python -m engine.training.distil --target FOLDER --text {names} --work FOLDER "
         f"--out assets/drafters/small --layers {recipe['layers']} --visits {recipe['visits']} "
+        f"--cooldown {recipe['cooldown']:g} "
         f"--seed {recipe['seed']}"
     )
 

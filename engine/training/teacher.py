@@ -138,21 +138,33 @@ class Plan:
     target_folder: Path
     work: Path
     corpus: text.Corpus
+    split: text.Split
     order: npt.NDArray[np.int32]  # shuffled training rows
     vocabulary: npt.NDArray[np.int32]
     _target: Target | None = None
 
     @classmethod
-    def make(cls, target_folder: Path, texts: Sequence[Path], work: Path, seed: int) -> Plan:
+    def make(
+        cls,
+        target_folder: Path,
+        texts: Sequence[Path],
+        work: Path,
+        seed: int,
+        start: Path | None = None,
+    ) -> Plan:
+        """Split the text and choose the vocabulary: that of the drafter in `start`, if given."""
         corpus = text.load(*texts)
         tokenizer = Tokenizer.from_file(str(target_folder / "tokenizer.json"))
-        train = text.split(corpus, tokenizer).train
-        config = json.loads((target_folder / "config.json").read_text())
-        vocabulary = text.reduced_vocabulary(
-            corpus, train, LOW_IDS, MIN_COUNT, config["vocab_size"]
-        )
-        order = np.random.default_rng(seed).permutation(np.asarray(train, dtype=np.int32))
-        return cls(target_folder, work, corpus, order, vocabulary)
+        split = text.split(corpus, tokenizer)
+        if start is None:
+            vocab_size = json.loads((target_folder / "config.json").read_text())["vocab_size"]
+            vocabulary = text.reduced_vocabulary(
+                corpus, split.train, LOW_IDS, MIN_COUNT, vocab_size
+            )
+        else:
+            vocabulary = load_file(start / "model.safetensors")["vocab_ids"].numpy()
+        order = np.random.default_rng(seed).permutation(np.asarray(split.train, dtype=np.int32))
+        return cls(target_folder, work, corpus, split, order, vocabulary)
 
     @property
     def shard_count(self) -> int:
@@ -192,11 +204,12 @@ def main() -> None:
     )
     parser.add_argument("--work", type=Path, required=True, help="folder for the shards")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--start", type=Path, help="drafter whose vocabulary to use")
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     options.work.mkdir(parents=True, exist_ok=True)
-    plan = Plan.make(options.target, options.text, options.work, options.seed)
+    plan = Plan.make(options.target, options.text, options.work, options.seed, options.start)
     for shard in reversed(range(plan.shard_count)):
         if not plan.path(shard).exists():
             began = time.perf_counter()

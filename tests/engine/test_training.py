@@ -355,6 +355,16 @@ def test_one_command_goes_from_text_to_card(
     assert 0 < facts["held_out"]["temperature_0.7"]["alpha"] < 1
     assert "# small: a distilled drafter" in (out / "card.md").read_text()
 
+    further = f"distil --target {target} --text {tmp_path / 'text.npz'} --work {tmp_path / 'more'}"
+    further += f" --out {tmp_path / 'next'} --start {out} --visits 40 --every 1 --step-tokens 20"
+    monkeypatch.setattr(sys, "argv", further.split())
+    distil.main()
+    begun = student.load(out, torch.zeros(SHAPE.vocab_size, SHAPE.hidden)).decoder.state_dict()
+    ended = student.load(tmp_path / "next", torch.zeros(SHAPE.vocab_size, SHAPE.hidden))
+    for name, tensor in ended.decoder.state_dict().items():
+        moved = (tensor - begun[name]).abs().max()
+        assert 0 < moved < 0.02, f"{name} moved by {moved}: not from where it began"
+
 
 CURVE = [{"visits": 100.0 * 2**n, "all": 0.1 * n} for n in range(10)]
 
