@@ -30,6 +30,7 @@ class Shape:
     rope_theta: float
     norm_eps: float
     vocab_size: int
+    context: int
 
     @property
     def head_size(self) -> int:
@@ -48,6 +49,7 @@ class Shape:
             rope_theta=float(rope.get("rope_theta", 10_000.0)),
             norm_eps=config["rms_norm_eps"],
             vocab_size=config["vocab_size"],
+            context=config["max_position_embeddings"],
         )
 
 

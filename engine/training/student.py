@@ -106,6 +106,7 @@ def export(student: Student, folder: Path, target_name: str) -> None:
         "rope_theta": shape.rope_theta,
         "rms_norm_eps": shape.norm_eps,
         "vocab_size": shape.vocab_size,
+        "max_position_embeddings": shape.context,
         "reduced_vocab_size": len(student.vocab_ids),
         "reads_target_embedding": True,
         "target": target_name,

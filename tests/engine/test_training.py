@@ -39,6 +39,7 @@ SHAPE = Shape(
     rope_theta=10_000.0,
     norm_eps=1e-5,
     vocab_size=128,
+    context=512,
 )
 
 
@@ -323,6 +324,7 @@ def target_folder(folder: Path) -> Path:
         "rope_theta": SHAPE.rope_theta,
         "rms_norm_eps": SHAPE.norm_eps,
         "vocab_size": SHAPE.vocab_size,
+        "max_position_embeddings": SHAPE.context,
     }
     (folder / "config.json").write_text(json.dumps(config))
     character_tokenizer().save(str(folder / "tokenizer.json"))
