@@ -65,6 +65,18 @@ def test_half_grey_keeps_its_value_in_the_panels(renderer: Renderer, panels: Img
     assert np.abs(middle.astype(int) - 128).max() <= 1
 
 
+def test_panels_fill_the_pixels_of_a_dense_display(gl: moderngl.Context, panels: ImguiPass) -> None:
+    dense = Renderer(gl, (2 * WIDTH, 2 * HEIGHT), "software")
+    imgui.get_io().display_framebuffer_scale = (2, 2)
+    pixels = show(dense, panels, grey_square).astype(int)
+    dense.draw(sample.frame())
+    changed = np.abs(pixels - dense.pixels()).max(axis=2) > 0
+    rows, columns = np.nonzero(changed)
+    assert (rows.min(), rows.max()) == (100, 239)
+    assert (columns.min(), columns.max()) == (200, 399)
+    dense.release()
+
+
 def test_panels_show_lettering(renderer: Renderer, panels: ImguiPass) -> None:
     with_panel = show(renderer, panels, words)
     renderer.draw(sample.frame())

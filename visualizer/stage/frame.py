@@ -90,7 +90,13 @@ class Camera:
 
 @dataclass(frozen=True, slots=True)
 class Lighting:
-    """The theme's part of a frame: linear RGB colours of the surroundings."""
+    """The theme's part of a frame: linear RGB colours of the surroundings.
+
+    `key` is irradiance: a white surface facing the light shows key / π, shadows none of it.
+    `ambient` is what a white surface under the open sky shows of it. `bloom` scales the light
+    that spills from what is brighter than white; `vignette` the loss in the corners (at 1,
+    half of the light).
+    """
 
     background_low: tuple[float, float, float]
     background_high: tuple[float, float, float]
