@@ -63,7 +63,8 @@ class Machine:
 def open_engine(options: EngineConfig, report: Report, spare_cores: int = 0) -> Engine:
     """Load what `options` name, fetching the default target first if it is not there.
 
-    Unless `options` say how many threads to use, `spare_cores` are left to others. Raises ModelError, TokenizerError, FetchError or OSError, each one clear sentence.
+    Unless `options` say how many threads to use, `spare_cores` are left to others. Raises
+    ModelError, TokenizerError, FetchError, ValueError or OSError, each one clear sentence.
     """
     folder = options.target or fetch.cached_folder() or fetch.fetch(report=report)
     report(EngineState("loading", f"Loading {folder.name}"))

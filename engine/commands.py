@@ -107,9 +107,9 @@ def prove(args: argparse.Namespace) -> int:
 
 def bench(args: argparse.Namespace) -> int:
     """Measure a sweep and print it as a table."""
-    from engine import bench as benching
+    from engine import bench as sweep
 
-    return benching.main(_open(args), args)
+    return sweep.main(_open(args), args)
 
 
 def doctor(pictures: list[Check], *, as_json: bool) -> int:
@@ -277,8 +277,9 @@ def gather(source: EventSource, start: Start) -> Trace:
                     progress.engine(message)
                 else:
                     run = run.extend(message)
-            if messages:
+            if run.rounds:
                 progress.say("rounds", f"{len(run.rounds)} rounds")
+            if messages:
                 source.send(Shown(len(run.rounds)))
             else:
                 time.sleep(0.01)
