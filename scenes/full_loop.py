@@ -21,7 +21,7 @@ from visualizer.stage.parts import Parts
 from visualizer.stage.schedule import factor_of, schedule
 from visualizer.stage.stand import LINES_BACK, NAMED_ROUNDS, Stand, stand_for
 from visualizer.stage.theme import RGB, Role, Theme, theme
-from visualizer.stage.timeline import RoundSpans, Timeline
+from visualizer.stage.timeline import RoundSpans, Span, Timeline
 from visualizer.stage.view import View
 
 Floats = NDArray[np.float64]
@@ -35,6 +35,8 @@ FLOOR = 0.012  # just above the ground
 
 def timeline(trace: Trace, previous: Timeline | None = None) -> Timeline:
     """Compile `trace`; rounds it shares with `previous` from the start are taken over."""
+    if previous and previous.page.header != trace.header:
+        previous = None
     kept = _shared(trace, previous) if previous else 0
     if previous and kept == len(trace.rounds) == len(previous.rounds):
         return previous
@@ -50,8 +52,6 @@ def timeline(trace: Trace, previous: Timeline | None = None) -> Timeline:
 
 def _shared(trace: Trace, previous: Timeline) -> int:
     """How many rounds from the start are the very ones `previous` was compiled from."""
-    if trace.header != previous.page.header:
-        return 0
     both = min(len(trace.rounds), len(previous.rounds))
     if trace.rounds[:both] == previous.rounds[:both]:
         return both
@@ -149,61 +149,82 @@ def _text_so_far(parts: Parts, m: _Moment) -> None:
     parts.add("solids", rows[dim > 0.0])
 
 
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """How far each of a round's guesses is, as arrays (n,) of 0..1.
+
+    `fallen` into its slot; `fill`ed, first to its accept probability and, where accepted,
+    then to the brim; told to be `refused`; `let_go` as discarded; `gone`, rejected and
+    discarded ones alike. `dropped` and `kept` are masks: in the picture, and solid for good.
+    """
+
+    dropped: NDArray[np.bool_]
+    kept: NDArray[np.bool_]
+    rejected: NDArray[np.bool_]
+    fallen: Floats
+    read: Floats
+    fill: Floats
+    refused: Floats
+    let_go: Floats
+    gone: Floats
+
+    @classmethod
+    def at(cls, t: float, each: Round, spans: RoundSpans) -> _Judged:
+        verdicts = np.array([guess.verdict for guess in each.guesses])
+        accepted, rejected = verdicts == "accepted", verdicts == "rejected"
+        starts = np.array([drop.start for drop in spans.drops])
+        read = np.zeros(len(verdicts))
+        read[: len(spans.verdicts)] = [span.progress(t) for span in spans.verdicts]
+        weighed, told = np.clip(read / 0.6, 0.0, 1.0), np.clip(read / 0.4 - 1.5, 0.0, 1.0)
+        fill = np.array([guess.accept_prob for guess in each.guesses]) * ease_out(weighed)
+        return cls(
+            dropped=t >= starts,
+            kept=accepted & (read >= 1.0),
+            rejected=rejected,
+            fallen=np.clip((t - starts) / spans.drops[0].duration, 0.0, 1.0),
+            read=read,
+            fill=fill + accepted * (1.0 - fill) * ease_out(told),
+            refused=told * rejected,
+            let_go=_between(t, spans.crack.start, spans.crack.start + 0.2)
+            * (verdicts == "discarded"),
+            gone=_since(t, spans.shatter) * ~accepted,
+        )
+
+
 def _guesses(parts: Parts, m: _Moment) -> None:
     """The round's guesses: dropped, judged from left to right, kept, broken or let go."""
-    slots, spans, t = m.place.guesses, m.spans, m.t
+    slots = m.place.guesses
     if not slots:
         return
-    verdicts = np.array([guess.verdict for guess in m.round.guesses])
-    accepted, rejected, discarded = (
-        verdicts == name for name in ("accepted", "rejected", "discarded")
-    )
-    starts = np.array([drop.start for drop in spans.drops])
-    fallen = np.clip((t - starts) / spans.drops[0].duration, 0.0, 1.0)
-    read = np.zeros(len(slots))
-    read[: len(spans.verdicts)] = [span.progress(t) for span in spans.verdicts]
-    weighed, told = np.clip(read / 0.6, 0.0, 1.0), np.clip(read / 0.4 - 1.5, 0.0, 1.0)
-    fill = np.array([guess.accept_prob for guess in m.round.guesses]) * ease_out(weighed)
-    fill = np.where(accepted, fill + (1.0 - fill) * ease_out(told), fill)
-    gone = spans.shatter.progress(t) if t >= spans.shatter.start else 0.0
-    let_go = _between(t, spans.crack.start, spans.crack.start + 0.2) * discarded
-    burst = rejected & (t >= spans.shatter.start)
-
-    tone = _mix(m.colors.linear("guess"), m.colors.linear("rejected"), told * rejected)
-    tone = _mix(tone, m.colors.linear("discarded"), let_go)
-    alpha = np.minimum(3.0 * fallen, 1.0)
-    body = blocks.GLASS + 0.45 * told * rejected
-    body = body * (1.0 - discarded * min(2.0 * gone, 1.0) * 1.0) * (1.0 - 0.6 * let_go)
-    line = alpha * (1.0 - discarded * max(2.0 * gone - 1.0, 0.0)) * (1.0 - 0.35 * let_go)
-    if m.view.reduce_motion:
-        alpha = line = line * (1.0 - gone * rejected)
-        body = body * (1.0 - gone * rejected)
-        burst = np.zeros_like(burst)
-
-    kept = accepted & (read >= 1.0)
+    j = _Judged.at(m.t, m.round, m.spans)
+    guess, committed, rejected = map(m.colors.linear, ("guess", "committed", "rejected"))
     centers = blocks.centers_of(slots, m.place.z)
     if not m.view.reduce_motion:
-        centers[:, 1] += DROP_HEIGHT * (1.0 - ease_out(fallen))
-    colors = np.column_stack([tone, body * alpha])
-    colors[kept] = (*m.colors.linear("committed"), 1.0)
-    gleam = m.colors.gleam * (1.0 + 0.6 * np.sin(np.pi * read))
+        centers[:, 1] += DROP_HEIGHT * (1.0 - ease_out(j.fallen))
+    # A discarded guess loses its fill first, then its edges; a rejected one leaves its place
+    # to the pieces it bursts into, and only fades where nothing may move.
+    fading = np.where(j.rejected, j.gone if m.view.reduce_motion else j.gone > 0.0, 0.0)
+    line = np.minimum(3.0 * j.fallen, 1.0) * (1.0 - fading)
+    body = line * (blocks.GLASS + 0.45 * j.refused) * (1.0 - 0.6 * j.let_go)
+    body *= 1.0 - ~j.rejected * np.minimum(2.0 * j.gone, 1.0)
+    line *= (1.0 - 0.35 * j.let_go) * (1.0 - ~j.rejected * np.maximum(2.0 * j.gone - 1.0, 0.0))
+
+    tone = _mix(_mix(guess, rejected, j.refused), m.colors.linear("discarded"), j.let_go)
+    gleam = m.colors.gleam * (1.0 + 0.6 * np.sin(np.pi * j.read))  # the one being read shines
+    colors = np.column_stack([tone, body])
     edges = np.column_stack([tone * gleam[:, None], line])
-    edges[kept] = (*m.colors.linear("guess"), blocks.EDGE)
+    colors[j.kept] = (*committed, 1.0)
+    edges[j.kept] = (*guess, blocks.EDGE)
     picks = [pick.encode(m.now, slot) for slot in range(len(slots))]
     rows = blocks.bodies(centers, blocks.halves_of(slots), colors, edges, picks)
-    rows["fill"] = np.where(kept, 0.0, fill * ~discarded)
-    rows["fill_color"] = np.column_stack(
-        [
-            _mix(m.colors.linear("committed"), m.colors.linear("rejected"), told * rejected),
-            np.ones(len(slots)),
-        ]
-    )
-    rows["crack"] = rejected * (spans.crack.progress(t) if t >= spans.crack.start else 0.0)
-    seen = (t >= starts) & ~burst & (line > 0.0)
-    parts.add("solids", rows[seen & kept])
-    parts.add("glass", rows[seen & ~kept])
-    ink = np.column_stack([np.tile(m.colors.linear("text"), (len(slots), 1)), line * seen])
-    ink[kept, :3] = m.colors.linear("engraved")
+    rows["fill"] = np.where(j.kept, 0.0, j.fill)
+    rows["fill_color"][:, :3] = _mix(committed, rejected, j.refused)
+    rows["crack"] = j.rejected * _since(m.t, m.spans.crack)
+    seen = j.dropped & (line > 0.0)
+    parts.add("solids", rows[seen & j.kept])
+    parts.add("glass", rows[seen & ~j.kept])
+    ink = np.column_stack([np.tile(m.colors.linear("text"), (len(slots), 1)), line * j.dropped])
+    ink[j.kept, :3] = m.colors.linear("engraved")
     parts.add("glyphs", blocks.guess_engraving(m.place).at(centers, ink, m.faces))
 
 
@@ -358,6 +379,11 @@ def _name(
     right, up = np.array((GROUND_EM, 0.0, 0.0)), np.array((0.0, 0.0, -GROUND_EM))
     tone = np.array((*m.colors.linear(role), alpha))
     parts.add("glyphs", text.rows(text.quads(words), where, right, up, tone))
+
+
+def _since(t: float, span: Span) -> float:
+    """Progress of a span that may be empty: an empty one never happens."""
+    return span.progress(t) if span.duration > 0.0 else 0.0
 
 
 def _between(t: float, start: float, end: float) -> float:

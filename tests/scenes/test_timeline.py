@@ -77,8 +77,9 @@ def test_another_run_takes_nothing_over() -> None:
     other = runs.made_up(2, chat=False)
     assert full_loop.timeline(other, before).spans == full_loop.timeline(other).spans
     only_prompt = runs.made_up(4, 0, chat=False)
-    grown = full_loop.timeline(only_prompt, before)
-    assert grown.page.prompt.lines == full_loop.timeline(only_prompt).page.prompt.lines
+    for earlier in (before, full_loop.timeline(Trace()), full_loop.timeline(runs.made_up(4, 0))):
+        grown = full_loop.timeline(only_prompt, earlier)
+        assert grown.page.prompt.lines == full_loop.timeline(only_prompt).page.prompt.lines
 
 
 def test_spans_follow_each_other(run: Trace) -> None:
