@@ -61,8 +61,8 @@ class Stats:
             timed_tokens=sum(len(each.committed) for each in timed),
             timed_rounds=len(timed),
             timed_steps=sum(len(each.draft_step_seconds) for each in timed),
-            draft_seconds=sum(each.draft_seconds for each in timed),
-            verify_seconds=sum(each.verify_seconds for each in timed),
+            draft_seconds=sum((each.draft_seconds for each in timed), 0.0),
+            verify_seconds=sum((each.verify_seconds for each in timed), 0.0),
             baseline=baseline,
         )
 

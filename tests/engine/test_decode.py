@@ -12,10 +12,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine import codec
 from engine.decode import IDLE_SECONDS, DecodeError
 from engine.drafters.model import ModelDrafter
 from engine.llama import Runner
-from engine.trace import Settings, fold
+from engine.trace import Rewind, Settings, fold
 from tests.engine import kit
 from tests.engine.kit import EOS, TINY, TINY_D, TableModel, Words, alone, audit, header, session
 from tests.engine.test_verification import chain_law
@@ -588,3 +589,35 @@ def test_wider_draft_laws_than_the_target_needs_are_refused_loudly():
     run = session(Runner(TINY), wide, header(PROMPT, replace(GREEDY, temperature=1.0)))
     with pytest.raises(DecodeError, match="vocabulary"):
         run.advance()
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_the_events_fold_to_the_session_s_own_text_through_any_rewinds(seed):
+    """What a picture or a run file sees is what the engine holds, after the trip as lines."""
+    chance = random.Random(seed)
+    run = sampled_run(seed)
+    events = [run.header]
+    for _ in range(12):
+        if chance.random() < 0.3:
+            to_round = chance.randrange(run.made + 1)
+            s = replace(SAMPLED, k=chance.randrange(6), quality=chance.choice((100.0, 30.0)))
+            run.rewind(to_round, s)
+            events.append(Rewind(to_round, s))
+        if run.finished is None:
+            events.append(run.advance())
+    seen = fold(codec.decode(codec.encode(event)) for event in events)
+    assert [token.id for token in seen.committed] == kit.committed(run)
+    assert seen.rounds == fold(events).rounds
+    check_verdicts(seen.rounds)
+
+
+def test_runs_of_two_sessions_do_not_touch_each_other():
+    """B20: the draws of a run depend on its own seed and rounds only."""
+    first, second = sampled_run(5), sampled_run(6)
+    mixed = []
+    while first.finished is None:
+        mixed.append(first.advance())
+        if second.finished is None:
+            second.advance()
+    assert essence(mixed) == essence(sampled_run(5).rounds())
