@@ -224,7 +224,7 @@ class App:
 
     def _hud(self) -> Hud:
         if self._timeline is None:
-            return _nothing_to_tell()
+            return nothing_to_tell()
         return self._scene.hud(self._trace, self._timeline, self.clock.t)
 
     def model(self) -> UiModel:
@@ -299,7 +299,8 @@ def _empty_stage(view: View) -> Frame:
     return Frame(camera, theme_of(view.theme).lighting, (0.0, 0.5, 0.0), 6.0)
 
 
-def _nothing_to_tell() -> Hud:
+def nothing_to_tell() -> Hud:
+    """What the panels show before any run."""
     return Hud(
         phase="approach",
         round_index=-1,

@@ -23,6 +23,7 @@ ORBIT_PER_PIXEL = math.radians(0.3)
 ZOOM_PER_NOTCH = 0.9
 DOUBLE_CLICK_SECONDS = 0.35
 DOUBLE_CLICK_PIXELS = 6.0
+FRAMES_TO_SETTLE = 4  # pointer, press, the box's focus, and its report each take a UI frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,6 @@ _PLAIN: dict[str, Action] = {
 _SHIFTED: dict[str, Action] = {"right": act.NextRound(), "left": act.PreviousRound()}
 _CTRL: dict[str, Action] = {
     "r": act.ToggleCapture(),
-    "return": act.StartRun(),
     "=": act.ScaleUi(1.1),
     "-": act.ScaleUi(1 / 1.1),
 }
@@ -123,6 +123,8 @@ class Input:
         self._keys: set[str] = set()
         self._modifiers = Modifiers()
         self._last_click = (-math.inf, 0.0, 0.0)
+        self._unsettled = 0  # UI frames until it is known whether a press went into a text box
+        self._waiting: list[tuple[str, Modifiers]] = []
 
     # --- mouse -----------------------------------------------------------------------------
 
@@ -149,7 +151,9 @@ class Input:
         owned = not self._ui.wants_mouse(x, y)
         self._held[button] = owned
         self._ui.mouse_button(button, True)
-        if owned and button == LEFT:
+        if not owned:
+            self._unsettled = FRAMES_TO_SETTLE
+        elif button == LEFT:
             self._click(x, y)
 
     def _click(self, x: float, y: float) -> None:
@@ -188,13 +192,30 @@ class Input:
 
     def key_pressed(self, name: str, held: Modifiers) -> None:
         self._hold(held)
-        typing = self._ui.wants_text
         self._keys.add(name)
         self._ui.key(name, True)
-        action = shortcut(name, held)
-        if action is None or (typing and name not in ALWAYS and not _starts(action)):
-            return
-        self._emit(action)
+        self._waiting.append((name, held))
+        if self._unsettled == 0:
+            self._act()
+
+    def frame_done(self) -> None:
+        """The UI has laid out a frame with everything sent so far.
+
+        After a press on a panel it takes some frames until a text box says that it has the
+        focus; keys that came in the meantime wait, so that what is typed right after a
+        click never acts as a shortcut, however slow the frames are.
+        """
+        self._unsettled = max(self._unsettled - 1, 0)
+        if self._unsettled == 0:
+            self._act()
+
+    def _act(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        typing = self._ui.wants_text
+        for name, held in waiting:
+            action = shortcut(name, held)
+            if action is not None and (not typing or name in ALWAYS):
+                self._emit(action)
 
     def key_released(self, name: str, held: Modifiers) -> None:
         self._hold(held)
@@ -204,7 +225,7 @@ class Input:
     def text(self, characters: str) -> None:
         """Characters typed or composed; the only way text reaches the UI."""
         kept = "".join(c for c in characters if c.isprintable() or c == "\n")
-        if kept and self._ui.wants_text:
+        if kept:
             self._ui.text(kept)
 
     # --- focus -----------------------------------------------------------------------------
@@ -220,14 +241,10 @@ class Input:
             self._ui.key(name, False)
         self._held.clear()
         self._keys.clear()
+        self._waiting.clear()
         self._hold(Modifiers())
         self._ui.focus(False)
 
     def _hold(self, held: Modifiers) -> None:
         self._modifiers = held
         self._ui.modifiers(held)
-
-
-def _starts(action: Action) -> bool:
-    """Ctrl+Enter starts the run from inside the prompt box, which types nothing for it."""
-    return isinstance(action, act.StartRun)

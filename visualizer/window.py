@@ -102,6 +102,7 @@ class Window:
         ratio = width / max(self._window.get_size()[0], 1)
         self._app.resize(width, height, ratio)
         self._app.step(elapsed)
+        self._input.frame_done()
         if self._capture is not None:
             self._feed_capture(self._capture)
         self._app.renderer.present(self._screen, (width, height))

@@ -169,7 +169,10 @@ def _start(ui: Ui, model: UiModel) -> None:
     imgui.push_style_color(imgui.Col_.text, imgui.ImVec4(1.0, 1.0, 1.0, 1.0))
     with widgets.font(ui.style, 16, bold=True):
         label = "Starting…" if engine.starting and not blocked else "Start"
-        if imgui.button(f"{label}##start", imgui.ImVec2(-1, 0)):
+        pressed = imgui.button(f"{label}##start", imgui.ImVec2(-1, 0))
+        # Asked of imgui, which keeps the order of what was typed and this key.
+        chord = imgui.is_key_chord_pressed(imgui.Key.mod_ctrl | imgui.Key.enter)
+        if pressed or (chord and not blocked):
             ui.emit(act.StartRun())
     imgui.pop_style_color(2)
     imgui.end_disabled()

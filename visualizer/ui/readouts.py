@@ -42,7 +42,7 @@ def draw(ui: Ui, rect: Rect, model: UiModel) -> None:
         left = rect.x + 18 * unit
         width = (rect.right - 24 * unit - room - left) / sum(each.weight for each in columns)
         for column in columns:
-            _column(ui, column, left, rect.y + 8 * unit, width * column.weight - 6 * unit)
+            _column(ui, column, left, rect.y + 8 * unit, width * column.weight - 12 * unit)
             left += width * column.weight
 
 
@@ -138,6 +138,7 @@ def slowdown(factor: float) -> str:
     """How many seconds of the show one measured second takes, in words."""
     if factor <= 0:
         return ""
-    if factor < 1:
-        return f"sped up {1 / factor:.0f}x"
-    return f"slowed {factor:.0f}x" if factor >= 9.5 else f"slowed {factor:.1f}x"
+    if 0.95 < factor < 1.05:
+        return "real speed"
+    word, times = ("slowed", factor) if factor > 1 else ("sped up", 1 / factor)
+    return f"{word} {times:.0f}x" if times >= 9.5 else f"{word} {times:.1f}x"
