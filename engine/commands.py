@@ -13,7 +13,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -34,9 +34,7 @@ from engine.trace import (
     RunFinished,
     RunHeader,
     Settings,
-    Token,
     Trace,
-    join_text,
 )
 
 if TYPE_CHECKING:
@@ -81,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
         keep(session.finished)
     result = Trace(session.header, tuple(rounds), session.finished)
     if text is None:
-        print(json.dumps(summary(session.header, result, engine.eos_ids)), flush=True)
+        print(json.dumps(summary(session.header, result)), flush=True)
     else:
         text.close()
         print(closing_line(session.header, result.rounds), file=sys.stderr)
@@ -221,14 +219,14 @@ def trace_file(path: Path | None, header: RunHeader) -> Iterator[Callable[[RunEv
         yield keep
 
 
-def summary(header: RunHeader, run: Trace, eos_ids: Collection[int]) -> dict[str, Any]:
+def summary(header: RunHeader, run: Trace) -> dict[str, Any]:
     """The object that ``run --json`` prints. Its names are a stable contract."""
     assert isinstance(run.end, RunFinished)
     settings, baseline = header.settings, header.baseline
     stats = Stats.of(run.rounds, baseline)
     return {
         "token_ids": [token.id for token in run.committed],
-        "text": readable(run.committed, eos_ids),
+        "text": run.text,
         "finish_reason": run.end.reason,
         "rounds": stats.rounds,
         "histogram": stats.histogram,
@@ -256,11 +254,6 @@ def summary(header: RunHeader, run: Trace, eos_ids: Collection[int]) -> dict[str
         "seed": header.seed,
         "prompt": header.prompt,
     }
-
-
-def readable(tokens: Collection[Token], eos_ids: Collection[int]) -> str:
-    """The text of `tokens` without the mark that ends it."""
-    return join_text(token for token in tokens if token.id not in eos_ids)
 
 
 def gather(source: EventSource, start: Start) -> Trace:

@@ -345,7 +345,7 @@ def test_the_summary_tells_the_run_in_numbers() -> None:
         made(1, no, late, emitted=Token(63, "<|im_end|>"), kind="recovered"),
     )
     header = replace(HEADER, settings=Settings(k=2))
-    body = commands.summary(header, Trace(header, rounds, RunFinished("eos")), (63,))
+    body = commands.summary(header, Trace(header, rounds, RunFinished("eos")))
     assert body["token_ids"] == [1, 1, 3, 63]
     assert body["text"] == "yes yes a"
     assert list(body["histogram"]) == [1, 0, 1]
