@@ -134,6 +134,8 @@ def _record(run: Trace, options: RecordOptions) -> int:
 
     with terminal.Progress() as progress:
         done = recorder.record(run, scenes.CATALOG, options, progress.frames)
+    for notice in done.notices:
+        print(notice, file=sys.stderr)
     print(f"{done.path}  ({done.frames} frames, {done.seconds:.1f} s, drawn by {done.renderer})")
     return 0
 

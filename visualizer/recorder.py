@@ -48,7 +48,7 @@ class RecordError(VisualizerError):
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A finished recording: where it is and what it holds."""
+    """A finished recording: where it is and what it holds. `notices` are for people."""
 
     path: Path
     frames: int
@@ -56,7 +56,7 @@ class Recorded:
     width: int
     height: int
     renderer: str
-    software: bool
+    notices: tuple[str, ...]
 
 
 class _Silence:
@@ -110,13 +110,23 @@ def record(
             width=size[0],
             height=size[1],
             renderer=str(context.info["GL_RENDERER"]),
-            software=is_software(context),
+            notices=_notices(options, size, is_software(context)),
         )
     finally:
         app.close()
         overlay.close()
         renderer.release()
         context.release()
+
+
+def _notices(options: RecordOptions, size: tuple[int, int], software: bool) -> tuple[str, ...]:
+    """What people should know about a recording that is otherwise fine."""
+    given = (options.width, options.height)
+    rounded = "The size {}x{} was rounded up to {}x{}: videos need even sides."
+    drawn = "No GPU was found: the pictures were drawn by the processor, which is slow."
+    return ((rounded.format(*given, *size),) if size != given else ()) + (
+        (drawn,) if software else ()
+    )
 
 
 def still_app(

@@ -12,6 +12,7 @@ DESIGN_HEIGHT = 900.0
 SMALLEST_UNIT = 0.9
 """Below this the text would be illegible; small windows get relatively larger panels."""
 
+SMALLEST_HEIGHT = 600.0
 DOCK_SHARE = 0.22
 
 
@@ -67,8 +68,9 @@ class Layout:
 
 
 def unit_for(height: float, ui_scale: float) -> float:
-    """Window units per design pixel."""
-    return max(height / DESIGN_HEIGHT, SMALLEST_UNIT) * ui_scale
+    """Window units per design pixel. Small videos keep the proportions of the smallest window."""
+    legible = SMALLEST_UNIT * min(height / SMALLEST_HEIGHT, 1.0)
+    return max(height / DESIGN_HEIGHT, legible) * ui_scale
 
 
 def arrange(width: float, height: float, ui_scale: float = 1.0, visible: bool = True) -> Layout:

@@ -18,7 +18,7 @@ from visualizer.ui.style import FIGURE_SIZE, SMALL_SIZE, Rgba
 
 UNKNOWN = "–"
 LABEL_SIZE = 13.5
-SPEEDUP_WEIGHT = 2.3
+SPEEDUP_WEIGHT = 2.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def readouts_of(model: UiModel) -> tuple[Readout, ...]:
         Readout("ACCEPT", _figure(stats.acceptance_rate, "{:.0%}"), drafted),
         _speedup(stats),
         Readout(
-            "TOKENS/ROUND", _figure(stats.mean_acceptance_length, "{:.2f}"), rounds, weight=1.15
+            "TOKENS/ROUND", _figure(stats.mean_acceptance_length, "{:.2f}"), rounds, weight=1.45
         ),
         _milliseconds("Draft step", stats.draft_step_seconds, "each, mean"),
         _milliseconds("Target pass", stats.pass_seconds, "each, mean"),

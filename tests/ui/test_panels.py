@@ -1,0 +1,302 @@
+"""The panels, laid out by imgui without any GL: what they say, where, and what a click does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from imgui_bundle import imgui
+from show import PROMPTS, hand_run
+
+from engine.stats import Stats
+from engine.trace import Baseline, EngineState, Settings
+from visualizer import state as act
+from visualizer.app import nothing_to_tell
+from visualizer.clock import PlaybackClock
+from visualizer.input import LEFT, Modifiers
+from visualizer.stage.hud import Hud, Piece
+from visualizer.state import Action, PromptDraft, ViewState, reduce
+from visualizer.ui.engine_card import progress_line
+from visualizer.ui.layout import Rect, arrange
+from visualizer.ui.model import EngineView, UiModel
+from visualizer.ui.overlay import Overlay
+from visualizer.ui.readouts import readouts_of, slowdown
+
+RUN = hand_run()
+READY = EngineView(expected=True, state=EngineState("ready", drafters=("auto", "copy-8")))
+SIZES = [(640, 360), (800, 600), (1280, 720), (1920, 1080), (3840, 2160)]
+
+
+@pytest.fixture
+def overlay() -> Iterator[Overlay]:
+    made = Overlay()
+    yield made
+    made.close()
+
+
+def told(**changes: object) -> Hud:
+    """A busy moment: everything the panels can show at once."""
+    hud = replace(
+        nothing_to_tell(),
+        settings=Settings(),
+        stats=Stats.of(RUN.rounds, Baseline(0.02, 9)),
+        histogram=(3, 4, 2, 1, 6),
+        ghost=(1, 2, 5, 3),
+        prompt="Wo ist 日本? 👍 \udcf0",
+        committed=(Piece("The sky\nis blue, ", "committed"),),
+        pending=(Piece("and", "committed"), Piece(" so", "rejected"), Piece(" on", "discarded")),
+        caption=(Piece("The target's own ", "text"), Piece("correction", "correction")),
+        slowdown=35.0,
+    )
+    return replace(hud, **changes)  # type: ignore[arg-type]
+
+
+def model(**changes: object) -> UiModel:
+    assert RUN.header is not None
+    made = UiModel(
+        state=ViewState(prompt=PromptDraft("Explain why the sky is blue.")),
+        clock=PlaybackClock(t=10.0),
+        hud=told(),
+        end=40.0,
+        round_starts=(0.0, 8.0, 16.0),
+        badge="LIVE",
+        header=replace(RUN.header, drafter_reason="copy-8 gave 62 tok/s here, 46 alone"),
+        engine=READY,
+        prompts=PROMPTS,
+    )
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def frames(
+    overlay: Overlay, what: UiModel, size: tuple[int, int] = (1280, 720), count: int = 2
+) -> list[Action]:
+    actions: list[Action] = []
+    for _ in range(count):
+        actions += overlay.frame(what, size, 1.0, 1 / 60)
+    return actions
+
+
+def click(overlay: Overlay, what: UiModel, mark: str, across: float = 0.5) -> list[Action]:
+    """Press and release on a control, as the window would; returns what it caused."""
+    frames(overlay, what)
+    rect = overlay.marks[mark]
+    overlay.port.mouse_at((rect.x + rect.width * across, rect.y + rect.height / 2))
+    actions = frames(overlay, what)
+    overlay.port.mouse_button(LEFT, True)
+    actions += frames(overlay, what)
+    overlay.port.mouse_button(LEFT, False)
+    return actions + frames(overlay, what)
+
+
+def inside(rect: Rect, outer: Rect) -> bool:
+    return (
+        rect.x >= outer.x - 1
+        and rect.y >= outer.y - 1
+        and rect.right <= outer.right + 1
+        and rect.bottom <= outer.bottom + 1
+    )
+
+
+# --- where things lie ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_nothing_is_clipped(overlay: Overlay, size: tuple[int, int]) -> None:
+    frames(overlay, model(), size)
+    layout = arrange(*size)
+    in_dock = {"mode", "drafter", "k", "quality", "temperature", "prompt", "start", "histogram"}
+    assert in_dock <= overlay.marks.keys()
+    for name in in_dock:
+        assert inside(overlay.marks[name], layout.dock), f"{name} at {size}"
+    for name in ("play", "camera", "scrub"):
+        assert inside(overlay.marks[name], layout.transport), f"{name} at {size}"
+    assert inside(overlay.marks["badge"], layout.readouts)
+
+
+def test_the_badge_stays_with_the_panels_hidden(overlay: Overlay) -> None:
+    frames(overlay, model(state=ViewState(ui_visible=False)))
+    assert set(overlay.marks) == {"badge"}
+
+
+def test_a_black_screen_shows_nothing_else(overlay: Overlay) -> None:
+    frames(overlay, model(state=ViewState(blackout=True)))
+    assert overlay.marks == {}
+
+
+@pytest.mark.parametrize("theme", ["dark", "light", "classic"])
+def test_every_theme_and_scale_lays_out(overlay: Overlay, theme: str) -> None:
+    for scale in (0.75, 1.25, 2.5):
+        state = ViewState(theme=theme, ui_scale=scale, help_visible=True)
+        frames(overlay, model(state=state))
+        assert "help" in overlay.marks
+
+
+def test_an_empty_show_lays_out(overlay: Overlay) -> None:
+    frames(overlay, model(hud=nothing_to_tell(), header=None, prompts=(), end=0.0))
+    assert "play" in overlay.marks
+
+
+# --- what a click does ---------------------------------------------------------------------
+
+
+def test_the_mode_switch(overlay: Overlay) -> None:
+    (action,) = click(overlay, model(), "mode", across=0.75)
+    assert action == act.ChangeSettings(Settings(speculative=False))
+
+
+def test_dragging_the_quality_dial(overlay: Overlay) -> None:
+    actions = click(overlay, model(), "quality", across=0.0)
+    assert actions[0] == act.ChangeSettings(Settings(quality=0.0))
+
+
+def test_the_k_dial_reaches_both_ends(overlay: Overlay) -> None:
+    for across, k in ((0.0, 1), (1.0, 8)):
+        actions = click(overlay, model(), "k", across)
+        assert actions[0] == act.ChangeSettings(Settings(k=k))
+
+
+@pytest.mark.parametrize(
+    ("typed", "k"), [("12", 12), ("0", 0), ("17", 16), ("-3", 0), ("nan", None), ("two", None)]
+)
+def test_k_can_be_typed_and_nonsense_is_dropped(
+    overlay: Overlay, typed: str, k: int | None
+) -> None:
+    click(overlay, model(), "k-field")
+    overlay.port.text(typed)
+    frames(overlay, model(), count=len(typed) + 2)
+    overlay.port.key("return", True)
+    actions = frames(overlay, model())
+    if k is None:
+        assert actions == []
+        return
+    (action,) = actions
+    assert isinstance(action, act.ChangeSettings)
+    assert reduce(ViewState(), action).settings.k == k
+
+
+def test_typing_into_the_prompt_box_takes_any_script(overlay: Overlay) -> None:
+    empty = model(state=ViewState(prompt=PromptDraft("")))
+    click(overlay, empty, "prompt")
+    assert overlay.port.wants_text
+    overlay.port.text("é日👍")
+    texts = [
+        action.text
+        for action in frames(overlay, empty, count=8)
+        if isinstance(action, act.EditPrompt)
+    ]
+    assert texts[-1] == "é日👍"
+
+
+def test_ctrl_enter_starts_after_what_was_typed_before_it(overlay: Overlay) -> None:
+    what = model()
+    click(overlay, what, "prompt")
+    overlay.port.text("!!")
+    overlay.port.modifiers(Modifiers(ctrl=True))
+    overlay.port.key("return", True)
+    actions = frames(overlay, what, count=8)
+    kinds = [type(action) for action in actions]
+    assert kinds.count(act.StartRun) == 1
+    assert kinds[-1] is act.StartRun
+    assert isinstance(actions[-2], act.EditPrompt)
+    assert actions[-2].text.count("!") == 2
+
+
+def test_a_blank_prompt_cannot_be_started(overlay: Overlay) -> None:
+    assert click(overlay, model(state=ViewState(prompt=PromptDraft(" \n"))), "start") == []
+    assert click(overlay, model(), "start") == [act.StartRun()]
+
+
+def test_a_recording_only_shows_its_settings(overlay: Overlay) -> None:
+    replay = model(engine=EngineView(expected=False))
+    for mark in ("mode", "k", "quality", "temperature", "start", "form"):
+        assert click(overlay, replay, mark, across=0.9) == []
+    assert click(overlay, replay, "camera", across=0.9) == [act.ChoosePreset("top")]
+
+
+def test_the_scrub_line_seeks(overlay: Overlay) -> None:
+    actions = click(overlay, model(), "scrub", across=0.5)
+    assert actions[0] == act.Seek(pytest.approx(20.0, abs=0.2))
+
+
+def test_a_dead_engine_offers_a_restart(overlay: Overlay) -> None:
+    dead = model(engine=EngineView(expected=True, fault="It was ended by signal 9."))
+    assert click(overlay, dead, "restart") == [act.RestartEngine()]
+
+
+def test_a_held_slider_says_so(overlay: Overlay) -> None:
+    what = model()
+    frames(overlay, what)
+    rect = overlay.marks["quality"]
+    overlay.port.mouse_at((rect.x + 30, rect.y + rect.height / 2))
+    frames(overlay, what)
+    overlay.port.mouse_button(LEFT, True)
+    frames(overlay, what)
+    assert overlay.holding
+    overlay.port.focus(False)
+    overlay.port.mouse_button(LEFT, False)
+    frames(overlay, what)
+    assert not overlay.holding
+
+
+# --- time ----------------------------------------------------------------------------------
+
+
+def test_ui_time_is_wall_time(overlay: Overlay) -> None:
+    """Cases G01: imgui's clock runs as fast as ours."""
+    started = imgui.get_time()
+    for _ in range(60):
+        overlay.frame(model(), (1280, 720), 1.0, 1 / 60)
+    assert imgui.get_time() - started == pytest.approx(1.0, rel=0.01)
+
+
+def test_a_frame_of_panels_is_cheap_enough_to_forget(overlay: Overlay) -> None:
+    """A report, and a guard against something absurd only."""
+    frames(overlay, model(), count=5)
+    started = time.perf_counter()
+    frames(overlay, model(), count=30)
+    assert (time.perf_counter() - started) / 30 < 0.1
+
+
+# --- words ---------------------------------------------------------------------------------
+
+
+def test_what_is_not_known_is_a_dash() -> None:
+    figures = [each.figure for each in readouts_of(model(hud=nothing_to_tell(), header=None))]
+    assert figures == ["–"] * 6
+
+
+def test_below_one_the_speedup_says_slower_and_why() -> None:
+    slow = Stats.of(RUN.rounds, Baseline(0.001, 9))
+    speedup = readouts_of(model(hud=told(stats=slow)))[2]
+    assert speedup.figure.endswith("x slower")
+    assert speedup.warns
+    assert speedup.remark == slow.slowness
+
+
+def test_above_one_it_does_not() -> None:
+    fast = Stats.of(RUN.rounds, Baseline(0.5, 9))
+    speedup = readouts_of(model(hud=told(stats=fast)))[2]
+    assert "slower" not in speedup.figure
+    assert not speedup.warns
+
+
+@pytest.mark.parametrize(
+    ("factor", "words"),
+    [
+        (35.2, "slowed 35x"),
+        (1.24, "slowed 1.2x"),
+        (1.0, "real speed"),
+        (0.5, "sped up 2.0x"),
+        (0.0, ""),
+    ],
+)
+def test_the_stretch_of_time_in_words(factor: float, words: str) -> None:
+    assert slowdown(factor) == words
+
+
+def test_fetching_tells_bytes_rate_and_time_left() -> None:
+    state = EngineState("fetching", done=45_200_000, total=92_900_000, rate=3.1e6)
+    assert progress_line(state) == "45.2 of 92.9 MB · 3.1 MB/s · 15 s left"
+    assert progress_line(replace(state, rate=0.0)) == "45.2 of 92.9 MB"

@@ -1,0 +1,148 @@
+"""The offline recording: the same bytes each time, the panels in the picture, honest failure."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import av
+import moderngl
+import numpy as np
+import pytest
+from desktop import ROOT
+from show import HAND, hand_run
+
+import scenes
+from visualizer.config import RecordOptions
+from visualizer.recorder import Capture, RecordError, new_path, save_png, still_app
+from visualizer.render.renderer import Renderer
+from visualizer.ui.layout import arrange
+from visualizer.ui.overlay import Overlay
+
+SIZE = (480, 270)
+
+
+@pytest.fixture
+def renderer(gl: moderngl.Context) -> Iterator[Renderer]:
+    made = Renderer(gl, SIZE, "software")
+    yield made
+    made.release()
+
+
+def pictures(renderer: Renderer, options: RecordOptions, count: int, fps: int) -> list[str]:
+    """Digests of the first frames of a recording of the hand-made run."""
+    overlay = Overlay()
+    app = still_app(renderer, overlay, scenes.CATALOG[0], hand_run(), options)
+    digests = []
+    try:
+        for index in range(count):
+            if index:
+                app.step(1.0 / fps)
+            digests.append(hashlib.sha256(renderer.read()).hexdigest())
+    finally:
+        app.close()
+        overlay.close()
+    return digests
+
+
+def test_two_recordings_are_equal_byte_for_byte(renderer: Renderer) -> None:
+    options = RecordOptions(Path("unused.mp4"))
+    first = pictures(renderer, options, 12, fps=3)
+    assert first == pictures(renderer, options, 12, fps=3)
+    assert len(set(first)) == 12, "and every frame shows something new"
+
+
+def test_the_first_picture_has_its_panels(renderer: Renderer) -> None:
+    """imgui's own first frame is blank: two are let go by."""
+    pictures(renderer, RecordOptions(Path("unused.mp4")), 1, fps=3)
+    layout = arrange(*SIZE)
+    dock = renderer.pixels()[:, : int(layout.dock.width)]
+    background = tuple(int(value) for value in np.median(dock.reshape(-1, 3), axis=0))
+    lettered = (np.abs(dock.astype(int) - background) > 60).any(axis=2).mean()
+    assert 0.01 < lettered < 0.5
+
+
+def test_without_panels_the_badge_is_still_in_the_picture(renderer: Renderer) -> None:
+    bare = replace(RecordOptions(Path("unused.mp4")), ui_visible=False)
+    pictures(renderer, bare, 1, fps=3)
+    corner = renderer.pixels()[:40, -120:].astype(int)
+    amber = (corner[..., 0] > 150) & (corner[..., 2] < 0.6 * corner[..., 0])
+    assert amber.sum() > 40
+
+
+def test_the_command_writes_what_it_says(tmp_path: Path) -> None:
+    out = tmp_path / "out.mp4"
+    words = ["record", "--run", str(HAND), "--out", str(out), "--size", "321x241"]
+    done = subprocess.run(
+        [sys.executable, "main.py", *words, "--fps", "10", "--seconds", "1"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    with av.open(str(out)) as video:
+        stream = video.streams.video[0]
+        assert (stream.width, stream.height) == (322, 242)
+        assert sum(1 for _ in video.decode(stream)) == 10
+        assert float(stream.average_rate or 0) == 10
+    assert "322x242" in done.stdout + done.stderr, "a changed size is said"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--out", "nowhere/x.mp4"], "nowhere"),
+        (["--out", "x.xyz"], "suffix"),
+        (["--out", "x.mp4", "--scene", "none-such"], "none-such"),
+        (["--out", "x.mp4", "--alpha"], "transparency"),
+    ],
+)
+def test_what_cannot_be_recorded_is_one_sentence(
+    tmp_path: Path, words: list[str], sentence: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "main.py"), "record", "--run", str(HAND), *words],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode != 0
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_capture_of_the_window_keeps_a_constant_rate(renderer: Renderer, tmp_path: Path) -> None:
+    """Late pictures are repeated, early ones left out: the video is as long as the clock says."""
+    pictures(renderer, RecordOptions(Path("unused.mp4")), 1, fps=3)
+    capture = Capture(tmp_path / "capture.mp4", SIZE, now=100.0)
+    for now in (100.0, 100.004, 100.01, 100.3, 100.31, 101.0):
+        capture.take(renderer, now)
+    saved = capture.close()
+    with av.open(str(saved)) as video:
+        assert sum(1 for _ in video.decode(video.streams.video[0])) == 31
+
+
+def test_a_resized_window_ends_its_capture_and_keeps_it(renderer: Renderer, tmp_path: Path) -> None:
+    pictures(renderer, RecordOptions(Path("unused.mp4")), 1, fps=3)
+    capture = Capture(tmp_path / "capture.mp4", SIZE, now=0.0)
+    capture.take(renderer, 0.0)
+    renderer.resize((500, 300))
+    with pytest.raises(RecordError, match="changed its size"):
+        capture.take(renderer, 0.1)
+    assert (tmp_path / "capture.mp4").exists()
+
+
+def test_a_screenshot_never_replaces_another(renderer: Renderer, tmp_path: Path) -> None:
+    pictures(renderer, RecordOptions(Path("unused.mp4")), 1, fps=3)
+    paths = []
+    for _ in range(3):
+        paths.append(new_path(tmp_path / "shots", "png"))
+        save_png(renderer, paths[-1])
+    assert len(set(paths)) == 3
