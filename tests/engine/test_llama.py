@@ -1,0 +1,273 @@
+"""The lean Llama is the Llama, whatever its cache has been through."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+import tiny
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import save_file
+from torch import Tensor
+
+from engine.llama import ContextFullError, LlamaConfig, ModelError, Runner, Weights
+
+IDS = torch.randint(0, 64, (40,), generator=torch.Generator().manual_seed(1)).tolist()
+
+
+def hugging_face(config: LlamaConfig) -> dict[str, object]:
+    return {
+        "model_type": "llama", "vocab_size": config.vocab_size, "hidden_size": config.hidden_size,
+        "intermediate_size": config.mlp_size, "num_hidden_layers": config.layers,
+        "num_attention_heads": config.heads, "num_key_value_heads": config.kv_heads,
+        "head_dim": config.head_dim, "rms_norm_eps": config.norm_eps,
+        "max_position_embeddings": config.context, "tie_word_embeddings": False,
+        "rope_parameters": {"rope_type": "default", "rope_theta": config.rope_theta},
+    }  # fmt: skip
+
+
+def oracle(config: LlamaConfig, ids: list[int]) -> Tensor:
+    """Transformers' logits in float64, no cache. Their norm always computes in float32, so it is
+    exchanged for torch's, which does not.
+    """
+    from transformers import LlamaConfig as TheirConfig
+    from transformers import LlamaForCausalLM
+    from transformers.models.llama.modeling_llama import LlamaRMSNorm
+
+    model = LlamaForCausalLM(TheirConfig(**hugging_face(config))).double().eval()
+    for name, module in list(model.named_modules()):
+        if isinstance(module, LlamaRMSNorm):
+            norm = torch.nn.RMSNorm(config.hidden_size, config.norm_eps, dtype=torch.float64)
+            model.set_submodule(name, norm)
+    model.load_state_dict(tiny.tensors(config))
+    with torch.inference_mode():
+        return model(torch.tensor([ids])).logits[0]
+
+
+@pytest.fixture(scope="module", params=[tiny.CONFIG, tiny.LANED], ids=["small", "laned"])
+def config(request: pytest.FixtureRequest) -> LlamaConfig:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def expected(config: LlamaConfig) -> Tensor:
+    return oracle(config, IDS)
+
+
+def close(mine: Tensor, theirs: Tensor) -> bool:
+    return bool((mine - theirs).abs().max() < 1e-10)
+
+
+def test_logits_are_those_of_transformers(config: LlamaConfig, expected: Tensor) -> None:
+    weights = tiny.weights(config)
+    assert close(Runner(weights).forward(IDS), expected)
+    assert close(Runner(weights).forward(IDS, last_only=True), expected[-1:])
+
+
+def test_a_token_at_a_time_or_in_chunks_is_the_same(config: LlamaConfig, expected: Tensor) -> None:
+    for size in (1, 3, 7):
+        runner = Runner(tiny.weights(config))
+        parts = [runner.forward(IDS[at : at + size]) for at in range(0, len(IDS), size)]
+        assert close(torch.cat(parts), expected)
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9), st.booleans()), max_size=12))
+def test_rollbacks_leave_no_trace(steps: list[tuple[int, int, bool]]) -> None:
+    """Feed right or wrong tokens, roll back, and every row below the length is a fresh one."""
+    runner = Runner(WEIGHTS, 64)
+    held: list[int] = []
+    for count, back, right in steps:
+        at = len(held)
+        fed = IDS[at : at + count] if right else [63 - id_ for id_ in IDS[at : at + count]]
+        if not fed:
+            break
+        runner.forward(fed)
+        held += fed
+        held = held[: max(0, len(held) - back)]
+        runner.rollback(len(held))
+        audit(runner, held)
+
+
+WEIGHTS = tiny.weights()
+
+
+def audit(runner: Runner, ids: list[int]) -> None:
+    """Every cached row below the length equals that of a fresh prefill of the same ids."""
+    assert runner.length == len(ids)
+    fresh = Runner(runner.weights, runner.context)
+    if ids:
+        fresh.forward(ids)
+    for mine, theirs in (
+        (runner.cache.keys, fresh.cache.keys),
+        (runner.cache.values, fresh.cache.values),
+    ):
+        assert torch.allclose(mine[:, :, : len(ids)], theirs[:, :, : len(ids)], atol=1e-12, rtol=0)
+
+
+def test_the_audit_catches_a_wrong_row() -> None:
+    runner = Runner(WEIGHTS)
+    runner.forward(IDS[:9])
+    runner.cache.keys[1, 0, 4, 3] += 1e-6
+    with pytest.raises(AssertionError):
+        audit(runner, IDS[:9])
+
+
+def test_rolling_back_moves_the_length_and_only_it() -> None:
+    runner = Runner(WEIGHTS)
+    runner.forward(IDS[:8])
+    before = runner.cache.keys.clone()
+    for length in (8, 7, 3, 0, 0):
+        runner.rollback(length)
+        assert runner.length == length
+        assert runner.cache.keys.equal(before)
+    for wrong in (1, -1):
+        with pytest.raises(ValueError, match="cannot roll back"):
+            runner.rollback(wrong)
+
+
+def test_the_cache_stays_where_it_is() -> None:
+    runner = Runner(WEIGHTS)
+    places = runner.cache.keys.data_ptr(), runner.cache.values.data_ptr()
+    for at in range(20):
+        runner.forward(IDS[at : at + 3])
+        runner.rollback(at + 1)
+    assert places == (runner.cache.keys.data_ptr(), runner.cache.values.data_ptr())
+
+
+def test_a_full_context_is_an_error_that_changes_nothing() -> None:
+    runner = Runner(WEIGHTS, context=10)
+    runner.forward(IDS[:8])
+    before = runner.cache.keys.clone()
+    with pytest.raises(ContextFullError, match="8 tokens held and 3 more exceed the context of 10"):
+        runner.forward(IDS[8:11])
+    assert runner.length == 8
+    assert runner.cache.keys.equal(before)
+    runner.forward(IDS[8:10])
+    assert runner.length == runner.context == 10
+
+
+def test_the_context_is_never_longer_than_the_models() -> None:
+    assert Runner(WEIGHTS, context=10**6).context == tiny.CONFIG.context
+
+
+def test_feeding_nothing_is_an_error() -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        Runner(WEIGHTS).forward([])
+
+
+def test_hidden_states_give_the_logits() -> None:
+    runner = Runner(WEIGHTS)
+    logits = runner.forward(IDS[:5], last_only=True)
+    assert runner.hidden.shape == (5, tiny.CONFIG.hidden_size)
+    assert close(runner.hidden[-1:] @ WEIGHTS.head.T, logits)
+
+
+# --- parts of a model -----------------------------------------------------------------------
+
+
+def test_all_layers_skipped_to_is_the_model_itself() -> None:
+    whole = Runner(WEIGHTS)
+    cut = whole.first_layers(tiny.CONFIG.layers)
+    assert close(cut.forward(IDS[:6]), Runner(WEIGHTS).forward(IDS[:6]))
+
+
+def test_first_layers_share_the_owners_rows() -> None:
+    owner = Runner(WEIGHTS)
+    owner.forward(IDS[:10])
+    cut = owner.first_layers(1)
+    cut.adopt(10)
+    alone = Runner(WEIGHTS.first_layers(1))
+    alone.forward(IDS[:10])
+    assert close(cut.forward(IDS[10:13]), alone.forward(IDS[10:13]))
+    owner.forward(IDS[10:13])
+    audit(owner, IDS[:13])
+    with pytest.raises(ValueError, match="layers must be 1 to 2"):
+        owner.first_layers(3)
+
+
+def test_a_reduced_head_scores_its_ids_and_nothing_else() -> None:
+    ids = torch.tensor([5, 2, 60])
+    tensors = tiny.tensors(tiny.CONFIG)
+    whole = Weights.from_tensors(tiny.CONFIG, tensors, torch.float64)
+    del tensors["lm_head.weight"], tensors["model.embed_tokens.weight"]
+    reduced = Weights.from_tensors(
+        tiny.CONFIG, tensors | {"vocab_ids": ids}, torch.float64, embedding=whole.embedding
+    )
+    assert reduced.embedding is whole.embedding
+    tied = Runner(replace(whole, head=whole.embedding)).forward(IDS[:4])
+    logits = Runner(reduced).forward(IDS[:4])
+    assert logits.shape == (4, 64)
+    assert close(logits[:, ids], tied[:, ids])
+    others = torch.ones(64, dtype=torch.bool)
+    others[ids] = False
+    assert (logits[:, others] == -torch.inf).all()
+
+
+# --- folders --------------------------------------------------------------------------------
+
+
+def save(folder: Path, tensors: dict[str, Tensor], **changes: object) -> Path:
+    (folder / "config.json").write_text(json.dumps(hugging_face(tiny.CONFIG) | changes))
+    save_file(tensors, folder / "model.safetensors")
+    return folder
+
+
+def test_a_folder_loads_in_the_precision_asked_for(tmp_path: Path) -> None:
+    named = {name: each.bfloat16() for name, each in tiny.tensors(tiny.CONFIG).items()}
+    weights = Weights.load(save(tmp_path, named))
+    assert asdict(weights.config) == asdict(tiny.CONFIG)
+    assert {weights.qkv.dtype, weights.embedding.dtype} == {torch.float32}
+    assert Weights.load(tmp_path, torch.float64).norm.dtype == torch.float64
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model_type": "mamba"}, "'mamba' is not supported"),
+        ({"rope_parameters": {"rope_type": "llama3"}}, "scaled rotary"),
+        ({"attention_bias": True}, "bias"),
+        ({"hidden_size": None}, "config.json lacks"),
+        ({"num_key_value_heads": 4}, "qkv has shape"),
+    ],
+)
+def test_a_config_that_is_not_ours_is_refused(
+    tmp_path: Path, change: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ModelError, match=message):
+        Weights.load(save(tmp_path, tiny.tensors(tiny.CONFIG), **change))
+
+
+def test_weights_that_could_run_code_are_not_opened(tmp_path: Path) -> None:
+    save(tmp_path, tiny.tensors(tiny.CONFIG))
+    (tmp_path / "model.safetensors").rename(tmp_path / "pytorch_model.bin")
+    with pytest.raises(ModelError, match=r"no \.safetensors"):
+        Weights.load(tmp_path)
+
+
+def test_missing_and_cut_weights_are_named(tmp_path: Path) -> None:
+    named = tiny.tensors(tiny.CONFIG)
+    del named["model.layers.1.mlp.up_proj.weight"]
+    with pytest.raises(ModelError, match=r"lack layers\.1\.mlp\.up_proj"):
+        Weights.load(save(tmp_path, named))
+    whole = (tmp_path / "model.safetensors").read_bytes()
+    (tmp_path / "model.safetensors").write_bytes(whole[:-10])
+    with pytest.raises(ModelError, match="not a whole safetensors"):
+        Weights.load(tmp_path)
+    with pytest.raises(ModelError, match=r"no readable config\.json"):
+        Weights.load(tmp_path / "nowhere")
+
+
+def test_the_real_target_is_what_transformers_makes_of_it(target_folder: Path) -> None:
+    from transformers import LlamaForCausalLM
+
+    ids = [1, 9690, 198, 2683, 359, 253, 5356, 5646, 11173, 3365, 3511]
+    model = LlamaForCausalLM.from_pretrained(target_folder, dtype=torch.float32)
+    with torch.inference_mode():
+        theirs = model(torch.tensor([ids])).logits[0]
+    mine = Runner(Weights.load(target_folder), 64).forward(ids)
+    assert (mine - theirs).abs().max() < 1e-3
+    assert mine.argmax(-1).equal(theirs.argmax(-1))
