@@ -354,3 +354,29 @@ def test_the_summary_tells_the_run_in_numbers() -> None:
     assert math.isclose(body["verify_seconds"], 0.04)
     assert body["speedup"] is body["baseline_tokens_per_second"] is None
     assert json.loads(json.dumps(body)) == json.loads(json.dumps(body, allow_nan=False))
+
+
+# --- what ships --------------------------------------------------------------------------
+
+
+def test_the_bundled_runs_are_small_whole_and_of_the_default_target() -> None:
+    bundled = sorted((commands.ASSETS / "runs").glob("*.jsonl"))
+    assert 2 <= len(bundled) <= 3
+    for path in bundled:
+        run = codec.read_run(path)
+        assert path.stat().st_size <= 400_000
+        assert isinstance(run.end, RunFinished)
+        assert run.header is not None
+        assert run.header.baseline is not None
+        assert run.header.target.startswith("smollm2-135m")
+
+
+def test_the_run_shown_first_has_every_kind_of_round() -> None:
+    run = commands.opening_run()
+    assert run is not None
+    accepted = {each.accepted for each in run.rounds}
+    assert {0, 4} < accepted
+    verdicts = {guess.verdict for each in run.rounds for guess in each.guesses}
+    assert verdicts == {"accepted", "rejected", "discarded"}
+    kinds = {each.emitted.kind for each in run.rounds if each.emitted is not None}
+    assert kinds == {"bonus", "recovered"}
