@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 def open_engine(options: EngineConfig, report: Emit) -> Engine:
     from engine import assembly  # torch is first imported here
 
-    engine = assembly.open_engine(options, report, spare_cores=1)  # one is the renderer's
+    engine = assembly.open_engine(options, report, beside_window=True)
     report(EngineState("measuring", f"Fastest drafter: {engine.auto.reason}"))
     return engine
 

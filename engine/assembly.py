@@ -8,7 +8,6 @@ Knows which part does what; does none of it.
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file
 
-from engine import config, fetch, kernels
+from engine import config, devices, fetch, kernels
 from engine.config import EngineConfig
 from engine.decode import Session
 from engine.drafters import auto
@@ -40,13 +39,6 @@ CONTEXT = 2048
 MOST_THREADS = 8
 """Threads beyond these wait for memory, not for each other's work."""
 
-DTYPES = {
-    "auto": torch.float32,  # greedy texts are equal token for token only in full precision
-    "float32": torch.float32,
-    "bfloat16": torch.bfloat16,
-    "float16": torch.float16,
-}
-
 DRAFTERS = Path(__file__).resolve().parent.parent / "assets" / "drafters"
 
 
@@ -58,42 +50,28 @@ class Machine:
     dtype: str
     kernel: str
     threads: int
+    notice: str = ""
 
 
-def open_engine(options: EngineConfig, report: Report, spare_cores: int = 0) -> Engine:
+def open_engine(options: EngineConfig, report: Report, beside_window: bool = False) -> Engine:
     """Load what `options` name, fetching the default target first if it is not there.
 
-    Unless `options` say how many threads to use, `spare_cores` are left to others. Raises
-    ModelError, TokenizerError, FetchError, ValueError or OSError, each one clear sentence.
+    `beside_window` leaves a core to whoever draws. Raises ModelError, TokenizerError,
+    FetchError, DeviceError or OSError, each one clear sentence.
     """
     folder = options.target or fetch.cached_folder() or fetch.fetch(report=report)
     report(EngineState("loading", f"Loading {folder.name}"))
-    threads = options.threads or usable_threads(spare_cores)
-    device = choose_device(options.device)
-    dtype = DTYPES[options.dtype]
-    kernel = kernels.choose(device, dtype, threads)
+    device = devices.choose(options.device, options.dtype, options.threads or 0, beside_window)
+    if device.notice:
+        report(EngineState("loading", device.notice))
+    threads = options.threads or min(MOST_THREADS, device.threads)
+    kernel = kernels.choose(device.name, device.dtype, threads)
     # Beside compiled passes torch only shapes laws: threads there would wait, not work.
     torch.set_num_threads(1 if kernel.team else threads)
-    weights = Weights.load(folder, dtype, device)
-    machine = Machine(device, str(dtype).removeprefix("torch."), kernel.name, threads)
+    weights = Weights.load(folder, device.dtype, device.name)
+    machine = Machine(device.name, device.dtype_name, kernel.name, threads, device.notice)
     shipped = DRAFTERS if options.target is None else None
     return Engine(folder, weights, kernel, machine, shipped, report)
-
-
-def choose_device(wanted: str) -> str:
-    """The device of this name; "auto" takes CUDA, else MPS, else the CPU. Raises ValueError."""
-    here = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if wanted == "auto":
-        return next((name for name, is_here in here.items() if is_here), "cpu")
-    if not here.get(wanted, True):
-        raise ValueError(f"There is no {wanted} device here: use --device cpu or auto.")
-    return wanted
-
-
-def usable_threads(spare: int) -> int:
-    """Threads to compute with: this program's cores less `spare`, at least one."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return min(MOST_THREADS, max(1, (cores or 1) - spare))
 
 
 class Engine:

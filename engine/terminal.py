@@ -101,7 +101,7 @@ class Progress:
     def engine(self, state: EngineState) -> None:
         """Say what the engine is doing until it is ready."""
         if state.phase not in ("ready", "failed"):
-            self.say(state.phase, describe(state))
+            self.say(state.phase + state.detail, describe(state))
 
     def frames(self, done: int, total: int) -> None:
         self.say("frames", f"{done} of {total} frames")
