@@ -42,6 +42,9 @@ MOST_THREADS = 8
 DRAFTERS = Path(__file__).resolve().parent.parent / "assets" / "drafters"
 
 
+WARM_UP_PROMPT = 32
+
+
 @dataclass(frozen=True, slots=True)
 class Machine:
     """What everything is computed on, as the header of a run tells it."""
@@ -71,7 +74,10 @@ def open_engine(options: EngineConfig, report: Report, beside_window: bool = Fal
     weights = Weights.load(folder, device.dtype, device.name)
     machine = Machine(device.name, device.dtype_name, kernel.name, threads, device.notice)
     shipped = DRAFTERS if options.target is None else None
-    return Engine(folder, weights, kernel, machine, shipped, report)
+    engine = Engine(folder, weights, kernel, machine, shipped, report)
+    report(EngineState("loading", "Preparing the kernels"))
+    engine.warm_up()
+    return engine
 
 
 class Engine:
@@ -103,6 +109,13 @@ class Engine:
     @property
     def eos_ids(self) -> tuple[int, ...]:
         return self._tokenizer.eos_ids
+
+    def warm_up(self) -> None:
+        """Make passes of the usual widths: compiled code is loaded, or made, at first use."""
+        for width in (WARM_UP_PROMPT, 1, Settings().k + 1):
+            self._target.rollback(0)
+            self._target.forward([0] * width)
+        self._target.rollback(0)
 
     @cached_property
     def auto(self) -> Choice:

@@ -75,8 +75,7 @@ def serve(open_engine: Callable[[Emit], Engine], inbox: Inbox, emit: Emit) -> in
         traceback.print_exc()
         emit(EngineState("failed", sentence(error)))
         return 1
-    Worker(engine, inbox, emit).work()
-    return 0
+    return Worker(engine, inbox, emit).work()
 
 
 class Worker:
@@ -91,16 +90,20 @@ class Worker:
         self._made = 0  # rounds of the run so far
         self._shown = 0  # of which the picture has begun to show so many
         self._filling = True  # in a burst
+        self._device_lost = False
         emit(self._ready)
 
-    def work(self) -> None:
-        while True:
+    def work(self) -> int:
+        """Serve until told to quit (0) or until the device has failed for good (1)."""
+        while not self._device_lost:
             request = self._next_request()
             if isinstance(request, Quit):
-                return
+                return 0
             failure = self._attempt(request)
             if failure is not None:  # its exception is gone by now, and the tensors it held
                 self._abandon(failure)
+        self._emit(EngineState("failed", "The graphics device failed: restart the engine."))
+        return 1
 
     @property
     def _unfinished(self) -> Session | None:
@@ -134,6 +137,7 @@ class Worker:
                     self._answer(f"A request was not understood: {request}.")
         except Exception as error:
             traceback.print_exc()
+            self._device_lost = "CUDA error" in str(error)  # then every later call fails too
             return sentence(error)
         return None
 
@@ -174,7 +178,8 @@ class Worker:
     def _abandon(self, failure: str) -> None:
         self._session = None
         gc.collect()
-        _empty_device_cache()
+        if not self._device_lost:
+            _empty_device_cache()
         self._emit(RunFailed(failure))
 
     def _report_end(self) -> None:

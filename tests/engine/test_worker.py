@@ -429,10 +429,22 @@ def test_a_round_that_fails_is_an_event_and_the_loop_goes_on(
         if isinstance(message, RunFailed):
             inbox.put(Quit())
 
-    Worker(BrokenEngine(run_header, error), inbox, emit).work()
+    assert Worker(BrokenEngine(run_header, error), inbox, emit).work() == 0
     failures = [each for each in said if isinstance(each, RunFailed)]
     assert len(failures) == 1
     assert words in failures[0].message
+
+
+def test_a_lost_device_ends_the_process_so_that_it_can_be_restarted(
+    run_header: RunHeader,
+) -> None:
+    said: list[Message] = []
+    inbox: worker.Inbox = queue.SimpleQueue()
+    inbox.put(Start("x"))
+    error = RuntimeError("CUDA error: device-side assert triggered")
+    assert Worker(BrokenEngine(run_header, error), inbox, said.append).work() == 1
+    assert isinstance(said[-2], RunFailed)
+    assert said[-1] == EngineState("failed", "The graphics device failed: restart the engine.")
 
 
 @pytest.fixture
