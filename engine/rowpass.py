@@ -73,40 +73,50 @@ class Scratch(NamedTuple):
 
 @_inner
 def _multiply(weight: Any, layer: int, first: int, last: int, x: Floats, out: Floats) -> None:
-    """out[:, first:last] = x · weight[layer, first:last]ᵀ, in even tiles of at most five x rows.
+    """out[:, first:last] = x · weight[layer, first:last]ᵀ.
 
-    All tiles visit a pair of weight rows before the next pair is touched, so that reading
-    ahead from memory goes on evenly under the arithmetic. One x row alone is bound by memory
-    (float32: a single stream of weights is fastest) or by arithmetic (codes: four sums at once).
+    Up to four x rows are bound by memory, for which one stream of weights is best. More, and
+    codes, are bound by arithmetic, which wants more sums at once: there several weight rows go
+    together, and all tiles of x visit them before the next are touched, so that reading ahead
+    goes on evenly under the arithmetic.
     """
     rows = x.shape[0]
     n = first
-    if rows == 1:
-        if len(weight) == 2:
-            while n + 4 <= last:
-                dot_tile(4, 1, weight, layer, n, x, 0, out, 0)
-                n += 4
+    if len(weight) == 2 and rows == 1:
+        while n + 4 <= last:
+            dot_tile(4, 1, weight, layer, n, x, 0, out, 0)
+            n += 4
+    elif len(weight) == 2 or rows > 4:
+        tiles = (rows + 4) // 5
+        while n + 2 <= last:
+            for tile in range(tiles):
+                row = tile * rows // tiles
+                count = (tile + 1) * rows // tiles - row
+                if count == 5:
+                    dot_tile(2, 5, weight, layer, n, x, row, out, row)
+                elif count == 4:
+                    dot_tile(2, 4, weight, layer, n, x, row, out, row)
+                elif count == 3:
+                    dot_tile(2, 3, weight, layer, n, x, row, out, row)
+                else:
+                    dot_tile(2, 2, weight, layer, n, x, row, out, row)
+            n += 2
+    elif rows == 4:
         while n < last:
-            dot_tile(1, 1, weight, layer, n, x, 0, out, 0)
+            dot_tile(1, 4, weight, layer, n, x, 0, out, 0)
             n += 1
-        return
-    tiles = (rows + 4) // 5
-    while n + 2 <= last:
-        for tile in range(tiles):
-            row = tile * rows // tiles
-            count = (tile + 1) * rows // tiles - row
-            if count == 5:
-                dot_tile(2, 5, weight, layer, n, x, row, out, row)
-            elif count == 4:
-                dot_tile(2, 4, weight, layer, n, x, row, out, row)
-            elif count == 3:
-                dot_tile(2, 3, weight, layer, n, x, row, out, row)
-            else:
-                dot_tile(2, 2, weight, layer, n, x, row, out, row)
-        n += 2
-    if n < last:
+    elif rows == 3:
+        while n < last:
+            dot_tile(1, 3, weight, layer, n, x, 0, out, 0)
+            n += 1
+    elif rows == 2:
+        while n < last:
+            dot_tile(1, 2, weight, layer, n, x, 0, out, 0)
+            n += 1
+    while n < last:
         for row in range(rows):
             dot_tile(1, 1, weight, layer, n, x, row, out, row)
+        n += 1
 
 
 @njit(nogil=True, fastmath=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)

@@ -126,8 +126,8 @@ class _Tile:
         Past the end of the matrix a prefetch does nothing.
         """
         builder, rows = self.builder, len(self.weights)
-        if rows == 1 and len(self.xs) == 1:
-            return  # one stream: the hardware is better at it
+        if rows == 1 and len(self.xs) < 3:
+            return  # one stream and little to do under it: the hardware is better at it
         pointer = _BYTE.as_pointer()
         kind = ir.FunctionType(ir.VoidType(), [pointer, _INT, _INT, _INT])
         prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
