@@ -161,12 +161,13 @@ def _check_space(source: Source, root: Path) -> None:
 
 def _download(source: Source, folder: Path, report: Report) -> Path:
     """Have pip put the wheel into `folder`. pip is silent without a terminal, so its files are
-    watched: they lie in `folder` too, for it is pip's temporary folder as well.
+    watched: they lie in `folder` too, for it is pip's temporary folder as well. Only a wordy
+    pip says why it could not reach an index, hence ``-vv``.
     """
     command = [
         *(sys.executable, "-m", "pip", "download", source.requirement),
         *("--no-deps", "--only-binary=:all:", "--no-cache-dir", "--disable-pip-version-check"),
-        *("--no-input", "--progress-bar", "off", "--verbose", "--dest", str(folder)),
+        *("--no-input", "--progress-bar", "off", "-vv", "--dest", str(folder)),
     ]
     temporary = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder))
     environment = os.environ | temporary | {"PIP_REQUIRE_VIRTUALENV": "0"}
