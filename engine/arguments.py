@@ -13,7 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from engine.fetch import DEFAULT_PAIR
 from engine.trace import Settings
 
 PRESETS = {
@@ -203,9 +202,7 @@ def add_record(parser: argparse.ArgumentParser) -> None:
 
 
 def add_fetch(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "pair", nargs="?", default=DEFAULT_PAIR, metavar="PAIR", help=f"default: {DEFAULT_PAIR}"
-    )
+    parser.add_argument("pair", nargs="?", metavar="PAIR", help="in place of the default target")
 
 
 def add_bench(parser: argparse.ArgumentParser) -> None:

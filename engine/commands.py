@@ -91,7 +91,7 @@ def fetch(args: argparse.Namespace) -> int:
     from engine import fetch as fetching
 
     with Progress() as progress:
-        folder = fetching.fetch(args.pair, progress.engine)
+        folder = fetching.fetch(args.pair or fetching.DEFAULT_PAIR, progress.engine)
     print(folder)
     return 0
 

@@ -139,7 +139,8 @@ def sentence(error: BaseException) -> str:
         return "There was not enough memory for this run: close other programs or use the CPU."
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename}." if error.filename else f"{error.strerror}."
-    if isinstance(error, ValueError) or type(error).__module__.startswith("engine."):
+    ours = type(error).__module__.startswith(("engine.", "visualizer."))
+    if ours or isinstance(error, ValueError):
         return text if text.endswith((".", "!", "?")) else text + "."
     return f"Something unexpected went wrong ({type(error).__name__}: {text[:200]})."
 

@@ -19,7 +19,19 @@ ROOT = Path(__file__).parent.parent
 PACKAGES = ("engine", "visualizer", "scenes")
 LINES_PER_MODULE = 450
 
-STDLIB_ENGINE = {"trace", "codec", "stats", "config", "requests", "client", "source", "prompts"}
+STDLIB_ENGINE = {
+    "trace",
+    "codec",
+    "stats",
+    "config",
+    "arguments",
+    "requests",
+    "client",
+    "source",
+    "prompts",
+    "terminal",
+    "doctor",
+}
 ENGINE_LIBRARIES = {
     "torch",
     "numpy",

@@ -32,6 +32,7 @@ from engine.trace import (
     Token,
     Trace,
 )
+from visualizer.errors import VisualizerError
 
 NO_LAW = Law((), 0.0)
 HEADER = RunHeader(
@@ -174,6 +175,7 @@ def test_progress_is_a_line_a_second_into_a_pipe(
         (BrokenPipeError(32, "Broken pipe"), "Broken pipe."),
         (ValueError("two\nlines"), "two lines."),
         (codec.CodecError("line 3: bad!"), "line 3: bad!"),
+        (VisualizerError("There is no display."), "There is no display."),
         (KeyError("x"), "Something unexpected went wrong (KeyError: 'x')."),
     ],
 )  # fmt: skip

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from engine import doctor
-from engine.doctor import Check
+from engine.doctor import Check, Probe
+from visualizer import doctor as pictures
 
 
 def test_a_probe_gives_what_its_snippet_printed() -> None:
@@ -54,3 +57,47 @@ def test_the_report_puts_a_fix_under_what_needs_it() -> None:
         "              fix: get it",
     ]
     assert json.loads(doctor.as_json(found))["Two"]["fix"] == "get it"
+
+
+# --- the visualizer's half ---------------------------------------------------------------
+
+
+def test_every_part_of_the_picture_is_looked_at(tmp_path: Path) -> None:
+    found = {check.name: check for check in pictures.checks(tmp_path)}
+    assert {"System libraries", "Display", "Panels", "Encoders", "Fonts"} <= set(found)
+    assert found["Encoders"].state == "works", found["Encoders"].detail
+    assert found["Fonts"].state == "missing"
+
+
+def test_software_drawing_is_a_note_and_a_graphics_card_is_fine() -> None:
+    slow = Probe({"renderer": "llvmpipe (LLVM 15)", "version": "4.5 Mesa"})
+    fast = Probe({"renderer": "NVIDIA GeForce RTX 4070", "version": "4.6.0"})
+    assert pictures._graphics("Recording", slow, "libegl1").state == "note"
+    assert pictures._graphics("Recording", fast, "libegl1").state == "works"
+
+
+def test_no_graphics_is_told_with_the_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.platform", "linux")
+    check = pictures._graphics("Recording", Probe(None, "libEGL.so.1: not found"), "libegl1")
+    assert check.state == "missing"
+    assert check.fix.startswith("sudo apt install libegl1")
+
+
+def test_missing_system_libraries_are_named_with_their_packages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setattr("ctypes.util.find_library", lambda name: None if name == "EGL" else name)
+    check = pictures._libraries()
+    assert check.detail == "lacking libEGL"
+    assert "sudo apt install libegl1" in check.fix
+    assert "dnf install libglvnd-egl" in check.fix
+
+
+def test_no_display_is_a_note_because_recording_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    assert pictures._display().state == "note"
+    monkeypatch.setenv("WAYLAND_DISPLAY", "wayland-0")
+    assert "xwayland" in pictures._display().fix
