@@ -32,7 +32,9 @@ PROMPTS = (
     "Repeat this sentence three times: the quick brown fox jumps over the lazy dog.",
     "What is 12 times 12?",
 )
-SAMPLED_PROMPT = "The rocket launch was delayed"
+SAMPLED_PROMPT = "One, two, three, four,"
+"""Open enough to test a law, narrow enough that a few hundred samples repeat themselves."""
+
 SAMPLES = 300
 SAMPLED_TOKENS = 3
 """Long enough that a round's guesses, corrections and bonus tokens all reach the sample."""
