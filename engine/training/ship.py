@@ -29,8 +29,13 @@ Point = dict[str, float]
 TARGET_NAME = "SmolLM2-135M-Instruct"
 
 
-def ship(work: Path, target_folder: Path, texts: Sequence[Path], out: Path) -> Facts:
-    """Export the work folder's checkpoint and write card.json and card.md beside it."""
+def ship(
+    work: Path, target_folder: Path, texts: Sequence[Path], out: Path, note: str = ""
+) -> Facts:
+    """Export the work folder's checkpoint and write card.json and card.md beside it.
+
+    `note` is what else a reader of the card must know about this training.
+    """
     state = torch.load(work / "checkpoint.pt", weights_only=True)
     plan = Plan.make(target_folder, texts, work, state["recipe"]["seed"])
     target, corpus = Target.load(target_folder), plan.corpus
@@ -44,6 +49,7 @@ def ship(work: Path, target_folder: Path, texts: Sequence[Path], out: Path) -> F
         "name": out.name,
         "target": TARGET_NAME,
         "recipe": state["recipe"],
+        "note": note,
         "command": command(state["recipe"], texts),
         "unique_tokens": min(state["progress"]["visits"], seen),
         "held_out_replies": len(plan.split.held_out),
@@ -109,6 +115,7 @@ def card(facts: Facts) -> str:
         "",
         f"    {facts['command']}",
         "",
+        *([facts["note"], ""] if facts["note"] else []),
         "## Measured on prompts it never saw",
         "",
         "Held out are whole families, whole templates and whole topics "
@@ -175,10 +182,11 @@ def main() -> None:
     parser.add_argument("--text", type=Path, nargs="+", required=True, help="as in training")
     parser.add_argument("--work", type=Path, required=True, help="folder of the checkpoint")
     parser.add_argument("--out", type=Path, required=True, help="folder of the drafter")
+    parser.add_argument("--note", default="", help="a sentence for the card")
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    facts = ship(options.work, options.target, options.text, options.out)
+    facts = ship(options.work, options.target, options.text, options.out, options.note)
     print(card(facts))
 
 
