@@ -1,0 +1,177 @@
+"""What a round says of itself: its evidence, its times and its faults."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+import torch
+
+from engine.decode import IDLE_SECONDS, DecodeError
+from engine.llama import Runner
+from tests.engine import kit
+from tests.engine.kit import TINY, header, session
+from tests.engine.runs import (
+    GREEDY,
+    ORACLE,
+    PROMPT,
+    SAMPLED,
+    check_verdicts,
+    essence,
+    oracle_script,
+    sampled_run,
+)
+
+
+def test_evidence_holds_the_ten_likeliest_and_the_mass_of_the_rest():
+    run = sampled_run()
+    for made in run.rounds():
+        for guess in made.guesses:
+            for law, prob in (
+                (guess.draft_law, guess.draft_prob),
+                (guess.target_law, guess.target_prob),
+            ):
+                probs = [candidate.prob for candidate in law.top]
+                assert len(probs) <= 10
+                assert probs == sorted(probs, reverse=True)
+                assert sum(probs) + law.rest == pytest.approx(1)
+                named = {c.token.id: c.prob for c in law.top}
+                assert named.get(guess.token.id, prob) == prob
+            assert guess.accept_prob == min(1, guess.target_prob / guess.draft_prob)
+            if guess.draw is not None:
+                accepted = guess.draw * guess.draft_prob < guess.target_prob
+                assert guess.verdict == ("accepted" if accepted else "rejected")
+        if made.emitted is not None:
+            assert made.emitted.prob > 0
+            assert sum(c.prob for c in made.emitted.law.top) + made.emitted.law.rest == (
+                pytest.approx(1)
+            )
+    check_verdicts([made])
+
+
+def test_target_probabilities_are_those_of_the_text_before_each_guess():
+    """B39: row i is conditioned on the guesses before it, as a plain pass would be."""
+    run = sampled_run()
+    for made in itertools.islice(run.rounds(), 4):
+        text = list(run.ids[: made.position])
+        for guess in made.guesses:
+            logits = Runner(TINY).forward(text)[-1]
+            law = kit.process(logits, SAMPLED.temperature, SAMPLED.top_k, SAMPLED.top_p)
+            assert guess.target_prob == pytest.approx(float(law[guess.token.id]), abs=1e-9)
+            text.append(guess.token.id)
+
+
+class Clock:
+    """A clock that only moves when told."""
+
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+class Timed(Runner):
+    """A runner whose passes take 10 ms and 1 ms a position, and are counted."""
+
+    def __init__(self, clock):
+        super().__init__(TINY)
+        self.clock, self.passes = clock, 0
+
+    def forward(self, ids, last_only=False):
+        self.clock.now += 0.010 + 0.001 * len(ids)
+        self.passes += 1
+        return super().forward(ids, last_only)
+
+
+def test_measured_seconds_are_the_target_s_pass_and_nothing_else():
+    clock = Clock()
+    run = session(Timed(clock), oracle_script(), header(PROMPT, GREEDY), now=clock)
+    assert run.header.prefill_seconds == pytest.approx(0.014)
+    assert run.header.baseline is None
+    measured = run.measure_baseline()
+    assert measured.pass_seconds == pytest.approx(0.011)
+    assert run.header.baseline == measured
+    made = run.advance()
+    assert made.verify_seconds == pytest.approx(0.015)
+    assert run.ids[: len(PROMPT)] == tuple(PROMPT)
+
+
+def test_measuring_the_baseline_changes_no_text():
+    run = sampled_run()
+    run.advance()
+    run.measure_baseline()
+    straight = sampled_run()
+    straight.advance()
+    assert essence(run.rounds()) == essence(straight.rounds())
+
+
+def test_after_an_idle_pause_a_pass_is_thrown_away():
+    clock = Clock()
+    target = Timed(clock)
+    run = session(target, oracle_script(), header(PROMPT, GREEDY), now=clock)
+    run.advance()
+    passes = target.passes
+    clock.now += IDLE_SECONDS * 2
+    made = run.advance()
+    assert target.passes == passes + 2
+    assert made.verify_seconds == pytest.approx(0.015)
+    assert run.advance().verify_seconds == pytest.approx(0.015)
+    assert target.passes == passes + 3
+    assert kit.committed(run) == ORACLE[:15]
+
+
+def test_the_first_round_of_a_drafter_is_marked_cold():
+    run = session(Runner(TINY), oracle_script(), header(PROMPT, GREEDY))
+    assert [run.advance().cold for _ in range(2)] == [True, False]
+    run.rewind(2, replace(GREEDY, speculative=False))
+    assert run.advance().cold is False
+    run.rewind(3, GREEDY)
+    assert run.advance().cold is True
+
+
+def test_a_failing_drafter_is_named_in_one_sentence():
+    """B48."""
+
+    def fail(text):
+        raise RuntimeError("its weights are gone")
+
+    run = session(Runner(TINY), kit.Script(fail), header(PROMPT, GREEDY))
+    with pytest.raises(DecodeError, match=r"drafter “script” failed: its weights are gone"):
+        run.advance()
+    run.rewind(0, replace(GREEDY, speculative=False))
+    list(run.rounds())
+    assert kit.committed(run) == ORACLE[:24]
+
+
+def test_a_drafter_observes_the_committed_text_before_each_proposal():
+    """B35: the very ids of the target, prompt included."""
+    script = oracle_script(wrong_every=3)
+    run = session(Runner(TINY), script, header(PROMPT, GREEDY))
+    rounds = list(run.rounds())
+    assert script.observed == [list(run.ids[: made.position]) for made in rounds]
+
+
+def test_no_drafter_is_asked_for_when_the_target_decodes_alone():
+    def none(name):
+        raise AssertionError("nobody should draft")
+
+    for s in (
+        replace(GREEDY, k=0),
+        replace(GREEDY, speculative=False),
+        replace(GREEDY, drafter="none"),
+    ):
+        run = session(Runner(TINY), None, header(PROMPT, s))
+        run._drafters = none
+        rounds = list(run.rounds())
+        assert kit.committed(run) == ORACLE[:24]
+        assert {made.emitted.kind for made in rounds} == {"bonus"}
+
+
+def test_wider_draft_laws_than_the_target_needs_are_refused_loudly():
+    """B32: a drafter of another vocabulary must not be compared id by id."""
+    wide = kit.Script(lambda text: torch.full((72,), 1 / 72, dtype=torch.float64))
+    run = session(Runner(TINY), wide, header(PROMPT, replace(GREEDY, temperature=1.0)))
+    with pytest.raises(DecodeError, match="vocabulary"):
+        run.advance()
