@@ -16,8 +16,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from engine import codec, prompts
 from engine.config import EngineConfig
@@ -39,8 +40,9 @@ from engine.trace import (
 
 if TYPE_CHECKING:
     from engine.assembly import Engine
-    from engine.decode import Session
     from engine.doctor import Check
+
+T = TypeVar("T")
 
 ROOT = Path(__file__).resolve().parent.parent
 ASSETS = ROOT / "assets"
@@ -60,7 +62,7 @@ class WrongUse(CommandError):
 def run(args: argparse.Namespace) -> int:
     """One run in this terminal. Returns 130 when interrupted; what was written stays."""
     engine = _open(args)
-    session = _begin(engine, start_of(args))
+    session = _allow(lambda: engine.begin(start_of(args)))
     rounds: list[Round] = []
     text = None if args.json else Writer(sys.stdout, frozenset(engine.eos_ids))
     with trace_file(args.trace, session.header) as keep:
@@ -282,14 +284,19 @@ def gather(source: EventSource, start: Start) -> Trace:
 
 
 def _open(args: argparse.Namespace) -> Engine:
+    """The engine these options ask for, which has the drafters they name."""
     from engine import assembly  # torch is first imported here
 
     with Progress() as progress:
-        return assembly.open_engine(EngineConfig.of(args), progress.engine)
+        engine = assembly.open_engine(EngineConfig.of(args), progress.engine)
+    for name in [args.drafter] if isinstance(args.drafter, str) else args.drafter:
+        _allow(partial(engine.check, Settings(drafter=name)))
+    return engine
 
 
-def _begin(engine: Engine, start: Start) -> Session:
+def _allow(ask: Callable[[], T]) -> T:
+    """What `ask` returns; its refusal (a prompt or setting nobody can have) is wrong use."""
     try:
-        return engine.begin(start)
-    except ValueError as error:  # the prompt or a setting is not one that can be had
+        return ask()
+    except ValueError as error:
         raise WrongUse(str(error)) from error

@@ -193,8 +193,12 @@ def test_a_prompt_longer_than_the_context_is_refused_with_both_lengths(
     assert "511" in one_sentence(done)
 
 
-def test_an_unknown_drafter_is_refused_with_the_choices(home: dict[str, str], model: str) -> None:
-    done = main(run(model, "--drafter", "psychic"), home)
+@pytest.mark.parametrize("command", ["run", "prove", "bench"])
+def test_an_unknown_drafter_is_refused_with_the_choices(
+    home: dict[str, str], model: str, command: str
+) -> None:
+    prompt = [] if command == "bench" else ["--prompt", PROMPT]
+    done = main([command, *prompt, "--target", model, "--drafter", "psychic"], home)
     assert done.returncode == 2
     assert "psychic" in one_sentence(done)
     assert "n-gram" in one_sentence(done)
