@@ -50,7 +50,6 @@ class App:
     ) -> None:
         self.renderer = renderer
         self.overlay = overlay
-        self.capturing = False
         self.clock = PlaybackClock()
         self._scene = scene
         self._feed = feed
@@ -62,6 +61,7 @@ class App:
         self._stage = feed.stage
         self._ratio = 1.0
         self._held = 0.0  # seconds the finished picture has been standing
+        self._started: int | None = 0  # curated prompt of the last start
         self._message, self._message_left = "", 0.0
         self._camera: Camera | None = None
         self.state = _first_state(options)
@@ -145,6 +145,7 @@ class App:
         if isinstance(action, act.RestartEngine):
             self._feed.restart()
         elif self._feed.has_engine and self.state.prompt.text.strip():
+            self._started = self.state.prompt.curated
             self._feed.start(self._request())
             self.clock = replace(self.clock, playing=True, stop_at=None)
 
@@ -187,14 +188,15 @@ class App:
             self._next_run()
 
     def _next_run(self) -> None:
-        """After a run: the next curated prompt, or the opening once more while there is none."""
+        """After a run: the prompt chosen meanwhile or the next one; a recording once more."""
         draft, prompts = self.state.prompt, self._options.prompts
         if not self._feed.live:
             self.clock = replace(self.clock, t=0.0)
         elif draft.curated is not None and prompts and not self._feed.starting:
-            index = (draft.curated + 1) % len(prompts)
-            prompt = prompts[index]
-            self.handle(act.ChoosePrompt(index, prompt.text, prompt.chat))
+            if draft.curated == self._started:
+                index = (draft.curated + 1) % len(prompts)
+                prompt = prompts[index]
+                self.handle(act.ChoosePrompt(index, prompt.text, prompt.chat))
             self.handle(act.StartRun())
 
     # --- the picture -----------------------------------------------------------------------
@@ -252,7 +254,6 @@ class App:
                 notice=feed.notice,
             ),
             prompts=self._options.prompts,
-            capturing=self.capturing,
             message=self._message if self._message_left > 0 else "",
             renderer=str(self.renderer.context.info["GL_RENDERER"]),
         )

@@ -7,6 +7,8 @@ only copied here.
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -72,6 +74,7 @@ class Window:
         self._input = Input(self._overlay.port, self._app, self._handle, time.monotonic)
         self._capture: Capture | None = None
         self._windowed: tuple[int, int, int, int] | None = None
+        self._full_screen_wanted = False
         self._handlers = _handlers(self._pyglet, self._window, self._input)
         self._window.push_handlers(**self._handlers)
         set_clipboard(self._window.get_clipboard_text, self._window.set_clipboard_text)
@@ -86,6 +89,8 @@ class Window:
             while not window.has_exit:
                 window.switch_to()
                 window.dispatch_events()
+                if self._full_screen_wanted != window.fullscreen:
+                    self._full_screen(self._full_screen_wanted)
                 now = time.monotonic()
                 elapsed, last = min(now - last, LONGEST_FRAME), now
                 self._frame(elapsed)
@@ -129,26 +134,34 @@ class Window:
             case act.ToggleCapture():
                 self._end_capture() if self._capture is not None else self._begin_capture()
             case act.ToggleFullScreen():
-                self._full_screen(not self._window.fullscreen)
+                self._full_screen_wanted = not self._window.fullscreen
             case act.LeaveFullScreen() if self._window.fullscreen:
                 if not self._app.state.help_visible:
-                    self._full_screen(False)
+                    self._full_screen_wanted = False
                 self._app.handle(action)
             case _:
                 self._app.handle(action)
 
     def _full_screen(self, wanted: bool) -> None:
-        """Borderless full screen; the place and size before it come back after it."""
+        """Borderless full screen; the place and size before it come back after it.
+
+        On X11 this makes a new window: nobody gives it the keyboard, and the release of the
+        key that asked for it goes nowhere, so pyglet would take the next press for a repeat.
+        """
         window = self._window
         if wanted:
             self._windowed = (*window.get_location(), *window.get_size())
             window.set_fullscreen(True)
-            return
-        window.set_fullscreen(False)
-        if self._windowed is not None:
-            x, y, width, height = self._windowed
-            window.set_size(width, height)
-            window.set_location(x, y)
+        else:
+            window.set_fullscreen(False)
+            if self._windowed is not None:
+                x, y, width, height = self._windowed
+                window.set_size(width, height)
+                window.set_location(x, y)
+        window.activate()
+        self._input.focus_lost()
+        self._input.focus_gained()
+        getattr(window, "pressed_keys", set()).clear()
 
     def _screenshot(self) -> None:
         try:
@@ -166,20 +179,21 @@ class Window:
         except (OSError, RecordError) as error:
             self._app.say(f"Recording did not start: {error}")
         else:
-            self._app.capturing = True
+            self._window.set_caption(f"{TITLE}: recording {path.name}")
 
     def _feed_capture(self, capture: Capture) -> None:
         try:
             capture.take(self._app.renderer, time.monotonic())
         except RecordError as error:
-            self._capture, self._app.capturing = None, False
+            self._capture = None
+            self._window.set_caption(TITLE)
             self._app.say(str(error))
 
     def _end_capture(self) -> None:
         capture, self._capture = self._capture, None
-        self._app.capturing = False
         if capture is None:
             return
+        self._window.set_caption(TITLE)
         try:
             self._app.say(f"Saved {capture.close()}")
         except RecordError as error:
@@ -240,7 +254,9 @@ def _display_faults() -> Iterator[None]:
     except NoDisplay:
         raise
     except Exception as error:
-        raise NoDisplay(f"There is no display to open a window on ({error}).") from error
+        unset = sys.platform.startswith("linux") and not os.environ.get("DISPLAY")
+        detail = "DISPLAY is not set" if unset else str(error)
+        raise NoDisplay(f"There is no display to open a window on ({detail}).") from error
 
 
 def _handlers(pyglet: Any, window: Any, target: Input) -> dict[str, Callable[..., bool]]:

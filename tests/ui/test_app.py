@@ -159,6 +159,16 @@ def test_the_next_prompt_follows_after_the_last_picture_has_stood(stage_of: Make
     ]
 
 
+def test_a_prompt_chosen_during_a_run_is_the_next(stage_of: Make) -> None:
+    stage = live_stage(stage_of)
+    stage.app.handle(act.ChoosePrompt(2, PROMPTS[2].text, True))
+    stage.source.say(RunFinished("eos"))
+    stage.step()
+    stage.step(100.0)
+    stage.step(HOLD_SECONDS * 1.1)
+    assert stage.source.starts()[-1].prompt == PROMPTS[2].text
+
+
 @pytest.mark.parametrize("action", [act.TogglePlay(), act.EditPrompt("Mine", True)])
 def test_no_prompt_follows_when_someone_paused_or_typed(stage_of: Make, action: act.Action) -> None:
     stage = live_stage(stage_of)

@@ -64,6 +64,12 @@ def resize(display: Display, size: tuple[int, int]) -> None:
     wait_for(f"the picture to fill {size}", lambda: display.picture()[y, x].any())
 
 
+def geometry(display: Display) -> str:
+    """Place and size of the window."""
+    words = ("xdotool", "search", "--name", "VerifyBox", "getwindowgeometry", "--shell")
+    return display.tool(*words).decode().partition("\n")[2]
+
+
 def color(role: str) -> NDArray[np.int64]:
     return np.round(np.array(theme("dark").srgb(role)) * 255).astype(int)
 
@@ -108,6 +114,13 @@ def test_keys_resize_and_leaving_on_a_recorded_run(display: Display, tmp_path: P
             picture = display.settled()
             assert tuple(picture[size[1] - 8, 4]) == dock
             assert picture[4, size[0] - 4].any(), "the top right corner is drawn"
+
+        windowed = geometry(display)
+        for _ in range(2):
+            display.keys("F11")
+            wait_for("full screen", lambda: f"{SCREEN[0]}x{SCREEN[1]}" in geometry(display))
+            display.keys("F11")
+            wait_for("the window's old place", lambda: geometry(display) == windowed)
 
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 130

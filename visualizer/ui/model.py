@@ -37,6 +37,5 @@ class UiModel:
     header: RunHeader | None
     engine: EngineView = EngineView()
     prompts: tuple[Prompt, ...] = ()
-    capturing: bool = False
     message: str = ""  # passing word of the program: "Saved …"
     renderer: str = ""

@@ -32,6 +32,7 @@ class Overlay:
         io.set_ini_filename("")
         io.set_log_filename("")
         io.config_input_trickle_event_queue = True
+        io.config_mac_osx_behaviors = False  # the window has turned Command into Ctrl already
         io.backend_flags |= imgui.BackendFlags_.renderer_has_textures
         self._style = Style(fonts)
         self.port = ImguiPort()
