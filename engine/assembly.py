@@ -44,6 +44,9 @@ DRAFTERS = Path(__file__).resolve().parent.parent / "assets" / "drafters"
 
 WARM_UP_PROMPT = 32
 
+TITLES = {fetch.DEFAULT_PAIR: "SmolLM2-135M-Instruct"}
+"""What models are called on screen; others go by their folder."""
+
 
 @dataclass(frozen=True, slots=True)
 class Machine:
@@ -94,7 +97,7 @@ class Engine:
     ) -> None:
         """`shipped` is the folder of drafters made for this very target, if there are any."""
         self.machine = machine
-        self.name = folder.name
+        self.name = TITLES.get(folder.name, folder.name)
         self._tokenizer = Tokenizer.from_folder(folder)
         self._target = kernel.runner(weights, CONTEXT)
         self._unigram = unigram(shipped, weights.config.vocab_size).to(weights.embedding.device)

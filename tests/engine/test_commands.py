@@ -370,7 +370,7 @@ def test_the_bundled_runs_are_small_whole_and_of_the_default_target() -> None:
         assert isinstance(run.end, RunFinished)
         assert run.header is not None
         assert run.header.baseline is not None
-        assert run.header.target.startswith("smollm2-135m")
+        assert run.header.target == "SmolLM2-135M-Instruct"
 
 
 def test_the_run_shown_first_has_every_kind_of_round() -> None:
