@@ -66,7 +66,7 @@ def resize(display: Display, size: tuple[int, int]) -> None:
 
 def geometry(display: Display) -> str:
     """Place and size of the window."""
-    words = ("xdotool", "search", "--name", "VerifyBox", "getwindowgeometry", "--shell")
+    words = ("xdotool", "search", "--name", "VerifyBox", "getwindowgeometry")
     return display.tool(*words).decode().partition("\n")[2]
 
 
