@@ -33,13 +33,23 @@ def _line(ui: Ui, band: Rect, y: float, pieces: tuple[Piece, ...]) -> None:
     words = [(_shaped(piece), piece.role) for piece in pieces]
     widths = [float(imgui.calc_text_size(text).x) for text, _ in words]
     x = band.x + max((band.width - sum(widths)) / 2, 8 * ui.style.unit)
-    shade = widgets.u32(faded(ui.style.palette.panel, 0.6))
+    _backing(ui, x, y, sum(widths))
     for (text, role), width in zip(words, widths, strict=True):
         color = ui.style.palette.text if role in _PLAIN else ui.style.role(role)
-        lift = 1.5 * ui.style.unit
-        draw_list.add_text(imgui.ImVec2(x + lift, y + lift), shade, text)
         draw_list.add_text(imgui.ImVec2(x, y), widgets.u32(color), text)
         x += width
+
+
+def _backing(ui: Ui, x: float, y: float, width: float) -> None:
+    """A veil behind the words: in the Top camera older lines pass below them."""
+    pad_x, pad_y = 14 * ui.style.unit, 3 * ui.style.unit
+    height = float(imgui.get_text_line_height())
+    imgui.get_window_draw_list().add_rect_filled(
+        imgui.ImVec2(x - pad_x, y - pad_y),
+        imgui.ImVec2(x + width + pad_x, y + height + pad_y),
+        widgets.u32(faded(ui.style.palette.panel, 0.6)),
+        height / 2,
+    )
 
 
 def _shaped(piece: Piece) -> str:
