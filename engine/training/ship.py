@@ -83,7 +83,8 @@ def gain_per_doubling(curve: Sequence[Point], recipe: Facts) -> float | None:
 
     Over the later half of that part of the curve; None while it has fewer than four points.
     """
-    constant = [p for p in curve if p["visits"] <= (1 - recipe["cooldown"]) * recipe["visits"]]
+    cooled = (1 - recipe["cooldown"]) * recipe["visits"]
+    constant = [point for point in curve if point["visits"] <= cooled]
     late = constant[len(constant) // 2 :]
     if len(late) < 4:
         return None
