@@ -18,7 +18,8 @@ void main() {
     foot = place * (extent + REACH);
     vec2 turned = vec2(c * foot.x + s * foot.y, c * foot.y - s * foot.x);
     float lift = max(center.y - half_extent.y, 0.0);
-    strength = 0.55 * exp(-3.5 * lift) * (0.25 + 0.75 * color.a);
+    float standing = clamp(0.5 + 0.5 * center.y / half_extent.y, 0.0, 1.0);  // not yet sunk
+    strength = 0.55 * exp(-3.5 * lift) * (0.25 + 0.75 * color.a) * standing;
     gl_Position = view_projection * vec4(center.x + turned.x, 0.0, center.z + turned.y, 1.0);
     gl_Position.z -= 0.0003 * gl_Position.w;  // lies on the ground: win against it
 }

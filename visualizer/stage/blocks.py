@@ -217,10 +217,11 @@ def prompt(place: PromptPlace, theme_name: str) -> tuple[Matter, ...]:
     return tuple(lines)
 
 
-def receded(blocks: Rows, dim: Floats, towards: Theme) -> Rows:
+def receded(blocks: Rows, dim: Floats, sunk: Floats, towards: Theme) -> Rows:
     """Take `blocks` back into the background: `dim` (n,) is 1 for none of it, 0 for all.
 
-    The last part of the way they also sink, so that nothing ever pops out of the picture.
+    By `sunk` (n,) of their height they have gone down into the ground, writing and all, so
+    that nothing ever stands there blank or pops out of the picture.
     """
     out = blocks.copy()
     haze = np.array(towards.lighting.ground)
@@ -228,7 +229,5 @@ def receded(blocks: Rows, dim: Floats, towards: Theme) -> Rows:
     for name in ("color", "fill_color", "edge_color"):
         out[name][:, :3] = haze + (out[name][:, :3] - haze) * keep
     out["edge_color"][:, 3] *= dim
-    sunk = np.clip(10.0 * dim, 0.0, 1.0)
-    out["half"][:, 1] *= sunk
-    out["center"][:, 1] *= sunk
+    out["center"][:, 1] -= 2.0 * out["half"][:, 1] * sunk
     return out

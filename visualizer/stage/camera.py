@@ -39,9 +39,9 @@ class Direction:
 
 
 DIRECTIONS: dict[Preset, Direction] = {
-    "default": Direction(yaw=0.10, pitch=0.55, fov=0.55, anchor=(0.0, -0.34)),
-    "side": Direction(yaw=-0.58, pitch=0.27, fov=0.55, anchor=(0.0, -0.36)),
-    "top": Direction(yaw=0.0, pitch=1.36, fov=0.55, anchor=(0.0, -0.25)),
+    "default": Direction(yaw=0.0, pitch=0.56, fov=0.46, anchor=(0.0, -0.34)),
+    "side": Direction(yaw=-0.50, pitch=0.42, fov=0.46, anchor=(0.0, -0.36)),
+    "top": Direction(yaw=0.0, pitch=1.36, fov=0.46, anchor=(0.0, -0.25)),
 }
 
 

@@ -15,18 +15,18 @@ from typing import Literal
 from engine.trace import Round, RunHeader, Token
 from visualizer.stage.text import Label, fit, visible
 
-EM = 0.62  # size of block labels, world units
+EM = 0.66  # size of block labels, world units
 HEIGHT = 1.0
 DEPTH = 0.84
 EMBLEM = 0.42  # room for the shape beside a label
 PAD = 0.19  # from a label to the side of its block
-WIDEST = 4.4
+WIDEST = 4.6
 NARROWEST = 0.66
 WORD_GAP = 0.32  # before a token that starts with a space
 JOIN_GAP = 0.07  # before one that continues a word
 MARGIN = 0.25  # of the box around a round's guesses; it may touch no earlier block
 LINE = 15.5  # a round that would reach past this starts a new line
-PITCH = 2.35  # from line to line
+PITCH = 2.6  # from line to line
 
 PROMPT_EM = 0.44
 PROMPT_HEIGHT = 0.6

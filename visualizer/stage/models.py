@@ -15,10 +15,10 @@ from visualizer.stage.timeline import RoundSpans
 Rows = NDArray[np.void]
 
 TARGET_RADIUS = 1.15
-TARGET_BACK = (3.9, -6.4)  # up and back from the present line
+TARGET_BACK = (2.3, -7.3)  # up and back from the present line: behind every line that stands
 DRAFTER_RADIUS = 0.25
 DRAFTER_HEIGHT = 1.9  # over the slot it fills next
-PARKED = (0.55, 1.35)  # right of the last guess and before the line: out of the target's way
+PARKED = (0.55, 1.0)  # right of the last guess and before the line: out of the target's way
 HOP = 0.24  # seconds from slot to slot
 RISE, FALL = 0.25, 0.30  # of the target's swell
 BEAM_LIGHT = 0.30

@@ -19,12 +19,10 @@ from visualizer.stage.models import (
 )
 from visualizer.stage.view import Preset, View
 
-SHORTEST = 14.6  # the camera frames at least this much of a line
+SHORTEST = 13.6  # the camera frames at least this much of a line
 LEAD = 0.6  # free ground before a line's start
 NAMED_ROUNDS = 2  # rounds in which the zones' names are written beside the lines
 NAMES = 2.6  # room for them before a line's start
-CAPTION = 2.0  # above the target's centre: room for a line of words
-LINES_BACK = 5.4  # older lines have sunk into the ground
 
 
 class Lens(NamedTuple):
@@ -84,13 +82,12 @@ def _stand(line: int, left: float, right: float, lens: Lens) -> Stand:
     middle = max((left + right) / 2, SHORTEST / 2 + min(left, -LEAD))
     left, right = min(left, middle - SHORTEST / 2), max(right, middle + SHORTEST / 2)
     target = (middle + 0.16 * (right - left), TARGET_BACK[0], z + TARGET_BACK[1])
-    reach = 1.1 * TARGET_RADIUS
+    reach = 1.2 * TARGET_RADIUS
     front = PARKED[1] + 1.5 * DRAFTER_RADIUS
     points = [
         *((x, y, z + dz) for x in (left, right) for y in (0.0, 1.4) for dz in (-0.8, front)),
         *((x, DRAFTER_HEIGHT + DRAFTER_RADIUS, z) for x in (left, right)),
         *(tuple(np.add(target, axis)) for axis in np.vstack([np.eye(3), -np.eye(3)]) * reach),
-        tuple(np.add(target, (0.0, CAPTION, 0.0))),
     ]
     subject = np.array((middle, HEIGHT / 2, z))
     pose = frame_points(np.array(points), subject, DIRECTIONS[lens.preset], lens.aspect, lens.free)
