@@ -189,6 +189,27 @@ def test_typing_into_the_prompt_box_takes_any_script(overlay: Overlay) -> None:
     assert texts[-1] == "é日👍"
 
 
+def test_what_is_typed_within_one_frame_is_there_after_the_next(overlay: Overlay) -> None:
+    """However slow the frames: a line of text must not take a frame for each character."""
+    click(overlay, model(), "prompt")
+    line = "aa bb 11 " * 20
+    for character in line:
+        name = "space" if character == " " else character
+        overlay.port.key(name, True)
+        overlay.port.text(character)
+        overlay.port.key(name, False)
+    texts = [a.text for a in frames(overlay, model()) if isinstance(a, act.EditPrompt)]
+    assert line in texts[-1]
+    overlay.port.modifiers(Modifiers(ctrl=True))
+    overlay.port.key("a", True)
+    frames(overlay, model())
+    overlay.port.key("a", False)
+    overlay.port.modifiers(Modifiers())
+    overlay.port.text("x")
+    texts = [a.text for a in frames(overlay, model()) if isinstance(a, act.EditPrompt)]
+    assert texts[-1] == "x", "keys held with Ctrl still command"
+
+
 def test_ctrl_enter_starts_after_what_was_typed_before_it(overlay: Overlay) -> None:
     what = model()
     click(overlay, what, "prompt")

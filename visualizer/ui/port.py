@@ -29,6 +29,8 @@ _NAMES = {
 _KEYS: dict[str, imgui.Key] = {ours: getattr(imgui.Key, its) for ours, its in _NAMES.items()}
 _KEYS |= {letter: getattr(imgui.Key, letter) for letter in "abcdefghijklmnopqrstuvwxyz"}
 _KEYS |= {digit: getattr(imgui.Key, f"_{digit}") for digit in "0123456789"}
+_WRITING = frozenset(name for name in _KEYS if len(name) == 1) | {"space"}
+"""Keys that only write a character when no other key is held with them."""
 
 _NO_MOUSE = -3.4028234663852886e38
 """imgui's own value for "no mouse here": minus the largest single-precision number."""
@@ -40,6 +42,7 @@ class ImguiPort:
     def __init__(self) -> None:
         self._io = imgui.get_io()
         self._panels: tuple[Rect, ...] = ()
+        self._held = Modifiers()
 
     def set_panels(self, panels: Sequence[Rect]) -> None:
         """The rectangles panels cover this frame.
@@ -71,10 +74,19 @@ class ImguiPort:
         self._io.add_mouse_wheel_event(x, y)
 
     def key(self, name: str, down: bool) -> None:
+        """Pass a key on, but not one that merely writes into the text box that has the focus.
+
+        Its character comes by `text`. imgui takes in one press and release of a key a frame:
+        with the keys among the characters, fast typing would lag behind by seconds.
+        """
+        chord = self._held.ctrl or self._held.alt or self._held.super
+        if down and name in _WRITING and not chord and self.wants_text:
+            return
         if name in _KEYS:
             self._io.add_key_event(_KEYS[name], down)
 
     def modifiers(self, held: Modifiers) -> None:
+        self._held = held
         self._io.add_key_event(imgui.Key.mod_ctrl, held.ctrl)
         self._io.add_key_event(imgui.Key.mod_shift, held.shift)
         self._io.add_key_event(imgui.Key.mod_alt, held.alt)
