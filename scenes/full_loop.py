@@ -298,7 +298,8 @@ def _box(parts: Parts, m: _Moment) -> None:
     )
     tone = np.array(m.colors.linear("box"))
     rows["color"] = (*tone, 0.07 * closed * (1.0 - opened))
-    rows["edge_color"] = (*tone * (1.0 + 0.5 * models.pulse(spans, t)), closed * (1.0 - opened))
+    gleam = 1.0 + max(m.colors.gleam - 0.75, 0.0) * models.pulse(spans, t)  # only in the dark
+    rows["edge_color"] = (*tone * gleam, closed * (1.0 - opened))
     parts.add("boxes", rows)
 
 

@@ -1,6 +1,7 @@
 #version 330
 // The light that joins target and box during a pass: a pyramid of thin fog, marched from the
-// front wall to the back one and added to the picture.
+// front wall to the back one. In the dark it adds its light; before a bright stage, where light
+// shows nothing, it tints what lies behind it.
 #include "scene.glsl"
 
 #ifdef VERTEX
@@ -67,6 +68,9 @@ void main() {
         sum += core * core * smoothstep(0.0, 0.15, at.y) * mix(1.0, 0.7, at.y);
     }
     float thickness = sum / float(STEPS) * length_;
-    result = vec4(light.rgb * (light.a * (1.0 - exp(-1.5 * thickness))), 0.0);
+    float dense = 1.0 - exp(-1.5 * thickness);
+    float day = smoothstep(0.3, 0.8, dot(background_high.rgb, vec3(1.0 / 3.0)));
+    float amount = light.a * mix(dense, 1.7 * (1.0 - pow(1.0 - dense, 5.0)), day);
+    result = vec4(light.rgb * amount, amount * day);
 }
 #endif

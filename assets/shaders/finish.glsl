@@ -1,5 +1,6 @@
 #version 330
 // From scene light to the picture's bytes: bloom, vignette, tone curve, sRGB, dither.
+// SMOOTH: steps along edges are evened out here, where the scene has one sample a pixel.
 // TRANSPARENT: straight alpha, the colour not multiplied by it.
 #ifdef VERTEX
 in vec2 place;
@@ -39,8 +40,46 @@ vec3 encode(vec3 linear) {
     return mix(low, high, step(vec3(0.0031308), linear));
 }
 
+#ifdef SMOOTH
+// Brightness as the eye sees it, nearly.
+float seen(vec4 light) { return sqrt(min(dot(light.rgb, vec3(0.30, 0.59, 0.11)), 1.0)); }
+
+// The light here; on an edge, averaged along it (after FXAA by Timothy Lottes).
+vec4 gathered() {
+    ivec2 here = ivec2(gl_FragCoord.xy), last = textureSize(scene, 0) - 1;
+    vec4 own = texelFetch(scene, here, 0);
+#ifndef TRANSPARENT
+    if (own.a < 0.99) return own;  // lettering is smooth already (see INK in renderer.py)
+#endif
+    ivec2 low = max(here - 1, 0), high = min(here + 1, last);
+    float south_west = seen(texelFetch(scene, low, 0));
+    float south_east = seen(texelFetch(scene, ivec2(high.x, low.y), 0));
+    float north_west = seen(texelFetch(scene, ivec2(low.x, high.y), 0));
+    float north_east = seen(texelFetch(scene, high, 0));
+    float middle = seen(own);
+    float least = min(middle, min(min(south_west, south_east), min(north_west, north_east)));
+    float most = max(middle, max(max(south_west, south_east), max(north_west, north_east)));
+    if (most - least < max(0.03, 0.12 * most)) return own;
+    vec2 along = vec2((south_west + south_east) - (north_west + north_east),
+                      (south_west + north_west) - (south_east + north_east));
+    float little = max((south_west + south_east + north_west + north_east) * 0.03, 0.008);
+    float stretch = 1.0 / (min(abs(along.x), abs(along.y)) + little);
+    along = clamp(along * stretch, -6.0, 6.0) / vec2(textureSize(scene, 0));
+    vec4 near = 0.5 * (min(texture(scene, at - along / 6.0), 1.5)
+                       + min(texture(scene, at + along / 6.0), 1.5));
+    vec4 far = 0.5 * near + 0.25 * (min(texture(scene, at - along / 2.0), 1.5)
+                                    + min(texture(scene, at + along / 2.0), 1.5));
+    float level = seen(far);
+    return level < least || level > most ? near : far;
+}
+#endif
+
 void main() {
+#ifdef SMOOTH
+    vec4 light = gathered();
+#else
     vec4 light = texelFetch(scene, ivec2(gl_FragCoord.xy), 0);
+#endif
     vec3 color = max(light.rgb + texture(spill, at).rgb * bloom, 0.0);
 #ifdef TRANSPARENT
     // Light that was only added has no coverage of its own: give it as much as it shines.

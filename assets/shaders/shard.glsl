@@ -39,9 +39,9 @@ void main() {
     vec3 start = middle * half_extent;
     vec3 struck = vec3(0.15, 0.1, 1.25) * half_extent;
     vec3 away = normalize(start - struck + (chance3(lot) - 0.5) * 0.5);
-    float speed = (1.4 + 3.2 * chance(lot + 5.0)) * mix(1.35, 0.75, kind.z);  // small ones faster
-    float toss = mix(3.6, 1.2, kind.z) * chance(lot + 6.0);
-    vec3 velocity = away * speed + vec3(0.0, toss, -1.2 - 2.6 * chance(lot + 7.0));
+    float speed = (1.0 + 2.4 * chance(lot + 5.0)) * mix(1.3, 0.75, kind.z);  // small ones faster
+    float toss = mix(2.9, 0.9, kind.z) * chance(lot + 6.0);
+    vec3 velocity = away * speed + vec3(0.0, toss, -0.8 - 1.6 * chance(lot + 7.0));
 
     float rest = min(half_extent.y, 0.5) * mix(0.06, 0.30, kind.z);  // middle height when lying
     float height = max(center.y + start.y - rest, 0.0);

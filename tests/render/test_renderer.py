@@ -8,9 +8,10 @@ from dataclasses import replace
 import moderngl
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from tests.render import sample
-from visualizer.render import uniforms
+from visualizer.render import programs, uniforms
 from visualizer.render.renderer import BLOOM_THRESHOLD, Renderer
 from visualizer.render.targets import same_shape
 from visualizer.render.uniforms import LIGHT
@@ -146,14 +147,56 @@ def test_shards_start_as_the_block_and_fall_to_the_ground(renderer: Renderer) ->
     assert red(0.6, fade=0.0).sum() == 0
 
 
-def test_the_beam_adds_light_and_takes_none(renderer: Renderer) -> None:
-    frame = sample.frame("verify")
-    renderer.draw(replace(frame, beams=frame.beams[:0]))
-    dark = renderer.pixels().astype(int)
-    renderer.draw(frame)
-    gain = renderer.pixels() - dark
+def beam_gain(gl: moderngl.Context, lighting: Lighting) -> NDArray[np.int_]:
+    """What the beam changes in a picture whose edges nothing evens out."""
+    made = Renderer(gl, SIZE, "low")
+    frame = sample.frame("verify", lighting=lighting)
+    made.draw(replace(frame, beams=frame.beams[:0]))
+    before = made.pixels().astype(int)
+    made.draw(frame)
+    gain = made.pixels() - before
+    made.release()
+    return gain
+
+
+def test_in_the_dark_the_beam_adds_light_and_takes_none(gl: moderngl.Context) -> None:
+    gain = beam_gain(gl, sample.DARK)
     assert gain.min() >= -1
     assert (gain.max(axis=2) > 4).mean() > 0.02
+
+
+def test_on_a_bright_stage_the_beam_tints(gl: moderngl.Context) -> None:
+    gain = beam_gain(gl, sample.LIGHT)
+    assert (gain[..., 2] < -8).mean() > 0.02  # blue goes where the target's light is warm
+
+
+def test_edges_are_evened_out_and_lettering_is_not(
+    gl: moderngl.Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With one sample a pixel, slanted edges get steps between their two sides."""
+    leaning = Camera((0.0, 3.0, 8.0), (0.0, 0.3, 0.0), 0.5, 0.5, 40.0, up=(0.3, 0.95, 0.0))
+    block = np.array([sample.block(0.0, 0.0, 3.0, sample.TEXT)], BLOCK)
+    glyphs = np.array(sample.letters("HI", 0.0, 0.35, 0.43, 0.4, sample.PROMPT), GLYPH)
+    pictures = []
+    for smooth in (True, False):
+        with monkeypatch.context() as patch:
+            load = programs.load
+            if not smooth:
+                patch.setattr(
+                    programs,
+                    "load",
+                    lambda context, name, defines=None: load(
+                        context, name, {k: v for k, v in (defines or {}).items() if k != "SMOOTH"}
+                    ),
+                )
+            made = Renderer(gl, SIZE, "software")
+        made.draw(replace(empty(), camera=leaning, solids=block, glyphs=glyphs))
+        pictures.append(made.pixels().astype(int))
+        made.release()
+    changed = np.abs(pictures[0] - pictures[1]).max(axis=2) > 6
+    assert 0.002 < changed.mean() < 0.05
+    middle = np.s_[80:100, 145:175]  # the lettering
+    assert changed[middle].mean() < 0.06
 
 
 def test_shadow_falls_away_from_the_light(renderer: Renderer) -> None:

@@ -30,7 +30,7 @@ def test_fracture_faces_lie_inside_and_the_rest_on_the_box() -> None:
     on_box = np.abs(np.abs(corners).max(axis=1) - 1) < 1e-5
     outside = shards["kind"][:, 1] == 0
     assert on_box[outside].all()
-    assert len(np.unique(shards["kind"][:, 0])) == 48
+    assert len(np.unique(shards["kind"][:, 0])) == voronoi.CELLS
     triangles = corners[outside].reshape(-1, 3, 3).astype(float)
     sides = triangles[:, 1:] - triangles[:, :1]
     area = np.linalg.norm(np.cross(sides[:, 0], sides[:, 1]), axis=1).sum() / 2

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from visualizer.clock import SPEEDS, PlaybackClock
+from visualizer.stage.schedule import FASTEST
 
 SECONDS = st.floats(0, 100, allow_nan=False)
 
@@ -71,7 +72,8 @@ def test_the_speed_ladder_ends_at_its_ends() -> None:
     clock = PlaybackClock()
     for _ in range(30):
         clock = clock.shifted_speed(1)
-    assert clock.speed == SPEEDS[-1] == 8.0
+    assert clock.speed == SPEEDS[-1] == FASTEST  # beyond it pulses would come too often
+    assert clock.at_speed(8.0).speed == FASTEST
     for _ in range(30):
         clock = clock.shifted_speed(-1)
     assert clock.speed == SPEEDS[0] == 0.1

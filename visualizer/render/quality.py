@@ -13,7 +13,7 @@ from visualizer.stage.view import Quality
 class Effort:
     """How much work a frame may be."""
 
-    samples: int  # multisampling of the scene; 0 for none
+    samples: int  # multisampling of the scene; with 0 the finish evens edges out instead
     shadow_size: int  # pixels along a side of the shadow map
     shadow_taps: int
     bloom_levels: int

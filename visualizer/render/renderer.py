@@ -29,6 +29,7 @@ SHADOW, ATLAS, MIRROR, SOURCE, SPILL = range(5)  # texture units
 BLOOM_THRESHOLD = 1.15  # linear: above anything lettering or a lit block reaches
 OVER = (moderngl.ONE, moderngl.ONE_MINUS_SRC_ALPHA)  # premultiplied
 ADD = (moderngl.ONE, moderngl.ONE)
+INK = (*OVER, moderngl.ZERO, moderngl.ONE_MINUS_SRC_ALPHA)  # takes coverage away: marks lettering
 
 
 class Renderer:
@@ -171,8 +172,10 @@ class Renderer:
         self._backdrop = make({"color": load("backdrop")}, screen)
         self._halve = make({"color": load("bloom", {"DOWN": None})}, screen)
         self._widen = make({"color": load("bloom")}, screen)
-        clear: dict[str, int | None] = {"TRANSPARENT": None} if self.transparent else {}
-        self._tone = make({"color": load("finish", clear)}, screen)
+        finish: dict[str, int | None] = {"TRANSPARENT": None} if self.transparent else {}
+        if work.samples < 2:
+            finish["SMOOTH"] = None
+        self._tone = make({"color": load("finish", finish)}, screen)
         self._copy = make({"color": load("copy")}, screen)
         self._bind_samplers()
 
@@ -282,7 +285,7 @@ class Renderer:
     def _draw_lettering(self) -> None:
         """Before the glass, so that it shows inside; its ink then hides the pane behind it."""
         self._state(moderngl.DEPTH_TEST)
-        self._blend(OVER)
+        self._blend(OVER if self.transparent else INK)
         self._glyphs.draw()
         target = self._targets.scene
         target.color_mask = False, False, False, False
@@ -300,7 +303,7 @@ class Renderer:
 
     def _draw_beams(self) -> None:
         self._state(moderngl.DEPTH_TEST | moderngl.CULL_FACE)
-        self._blend(ADD)
+        self._blend(OVER)
         self._beams.draw()
         self._targets.scene.depth_mask = True
 
@@ -352,7 +355,7 @@ class Renderer:
         context.wireframe = False
         context.fbo.depth_mask = True
 
-    def _blend(self, function: tuple[int, int], write_depth: bool = False) -> None:
+    def _blend(self, function: tuple[int, ...], write_depth: bool = False) -> None:
         self.context.enable(moderngl.BLEND)
         self.context.blend_func = function
         self._targets.scene.depth_mask = write_depth

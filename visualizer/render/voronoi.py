@@ -24,6 +24,8 @@ SHARD = np.dtype(
     ]
 )
 
+CELLS = 34  # few enough that each is seen as a piece of the block
+
 BOX: tuple[tuple[Vector, ...], ...] = (
     ((-1, -1, 1), (1, -1, 1), (1, 1, 1), (-1, 1, 1)),
     ((1, -1, -1), (-1, -1, -1), (-1, 1, -1), (1, 1, -1)),
@@ -34,7 +36,7 @@ BOX: tuple[tuple[Vector, ...], ...] = (
 )
 
 
-def shards(seed: int, cells: int = 48) -> NDArray[np.void]:
+def shards(seed: int, cells: int = CELLS) -> NDArray[np.void]:
     """Triangles of every cell, as `SHARD` vertices.
 
     Cells are smaller near the middle of the front face, where the blow lands.

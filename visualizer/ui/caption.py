@@ -35,7 +35,7 @@ def _line(ui: Ui, band: Rect, y: float, pieces: tuple[Piece, ...]) -> None:
     x = band.x + max((band.width - sum(widths)) / 2, 8 * ui.style.unit)
     _backing(ui, x, y, sum(widths))
     for (text, role), width in zip(words, widths, strict=True):
-        color = ui.style.palette.text if role in _PLAIN else ui.style.role(role)
+        color = ui.style.palette.text if role in _PLAIN else ui.style.ink(role)
         draw_list.add_text(imgui.ImVec2(x, y), widgets.u32(color), text)
         x += width
 

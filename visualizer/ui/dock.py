@@ -17,7 +17,7 @@ from visualizer.ui.style import SMALL_SIZE
 
 SLIDER_K = (1.0, 8.0)
 SLIDER_TEMPERATURE = 1.5
-HISTOGRAM_HEIGHT = (150.0, 270.0)  # least and most, design pixels
+HISTOGRAM_HEIGHT = (138.0, 270.0)  # least and most, design pixels
 COMPACT = 760.0  # design pixels: a dock less high leaves remarks to tooltips
 
 

@@ -17,18 +17,24 @@ from visualizer.ui.panel import Ui
 from visualizer.ui.style import FIGURE_SIZE, SMALL_SIZE, Rgba
 
 UNKNOWN = "–"
-LABEL_SIZE = 13.5
-SPEEDUP_WEIGHT = 2.2
+LABEL_SIZE = 15.0
+GAP = 14.0
+SPEEDUP_WEIGHT = 8.0  # its remark is a sentence
 
 
 @dataclass(frozen=True, slots=True)
 class Readout:
-    """One column: its name above, the figure with a small unit, and a remark below."""
+    """One column: its name above, the figure with a small unit, and a remark below.
+
+    `widest` is the longest figure to expect: columns stay where they are while figures change.
+    Of the width that no figure needs, each column has its `weight` for its remark.
+    """
 
     name: str
     figure: str
     remark: str = ""
     unit: str = ""
+    widest: str = "000.0"
     weight: float = 1.0
     warns: bool = False
 
@@ -40,10 +46,14 @@ def draw(ui: Ui, rect: Rect, model: UiModel) -> None:
         room = _badge(ui, rect.right - 14 * unit, rect.y + 12 * unit, model)
         columns = readouts_of(model)
         left = rect.x + 18 * unit
-        width = (rect.right - 24 * unit - room - left) / sum(each.weight for each in columns)
-        for column in columns:
-            _column(ui, column, left, rect.y + 8 * unit, width * column.weight - 12 * unit)
-            left += width * column.weight
+        width = rect.right - 24 * unit - room - left
+        least = [_least(ui, column) for column in columns]
+        scale = min(0.98 * width / sum(least), 1.0)
+        share = max(width - sum(least), 0.0) / sum(each.weight for each in columns)
+        for column, needed in zip(columns, least, strict=True):
+            whole = needed * scale + share * column.weight
+            _column(ui, column, left, rect.y + 8 * unit, whole - GAP * unit * scale, scale)
+            left += whole
 
 
 def draw_badge_alone(ui: Ui, width: float, model: UiModel) -> None:
@@ -57,7 +67,7 @@ def _badge(ui: Ui, right: float, y: float, model: UiModel) -> float:
     """Returns the width used."""
     style, unit = ui.style, ui.style.unit
     live = model.badge == "LIVE"
-    color = style.role("bonus") if live else style.palette.warning
+    color = style.ink("bonus" if live else "warning")
     rect = widgets.pill(style, right, y, model.badge, color, dot=live)
     ui.marks["badge"] = rect
     words = slowdown(model.hud.slowdown / model.clock.speed)
@@ -68,17 +78,28 @@ def _badge(ui: Ui, right: float, y: float, model: UiModel) -> float:
     return max(rect.width, size.x)
 
 
-def _column(ui: Ui, readout: Readout, x: float, y: float, width: float) -> None:
+def _least(ui: Ui, readout: Readout) -> float:
+    """Width that a column's name and figure need, with the gap after it."""
+    with widgets.font(ui.style, LABEL_SIZE):
+        name = imgui.calc_text_size(readout.name).x
+        unit = imgui.calc_text_size(readout.unit).x + 4 * ui.style.unit if readout.unit else 0.0
+    with widgets.font(ui.style, FIGURE_SIZE, bold=True):
+        figure = imgui.calc_text_size(readout.widest).x + unit
+    return float(max(name, figure)) + (GAP + 1) * ui.style.unit
+
+
+def _column(ui: Ui, readout: Readout, x: float, y: float, width: float, scale: float) -> None:
+    """Draw a column; in a narrow window everything in it is smaller by `scale`."""
     style = ui.style
     palette = style.palette
-    tone = palette.warning if readout.warns else palette.text
-    with widgets.font(style, LABEL_SIZE):
+    tone = style.ink("warning") if readout.warns else palette.text
+    with widgets.font(style, LABEL_SIZE * scale):
         y = _line(readout.name, x, y, width, palette.dim)
         lead = imgui.get_text_line_height()
-    with widgets.font(style, FIGURE_SIZE, bold=True):
+    with widgets.font(style, FIGURE_SIZE * scale, bold=True):
         beside = x + imgui.calc_text_size(readout.figure).x + 4 * style.unit
         below = _line(readout.figure, x, y, width, tone)
-    with widgets.font(style, LABEL_SIZE):
+    with widgets.font(style, LABEL_SIZE * scale):
         if readout.unit:
             _line(readout.unit, beside, below - lead * 1.3, width, palette.dim)
         _line(readout.remark, x, below, width, tone if readout.warns else palette.dim)
@@ -103,23 +124,22 @@ def readouts_of(model: UiModel) -> tuple[Readout, ...]:
         Readout("TOK/S", _figure(stats.tokens_per_second, "{:.1f}"), alone),
         Readout("ACCEPT", _figure(stats.acceptance_rate, "{:.0%}"), drafted),
         _speedup(stats),
-        Readout(
-            "TOKENS/ROUND", _figure(stats.mean_acceptance_length, "{:.2f}"), rounds, weight=1.45
-        ),
-        _milliseconds("Draft step", stats.draft_step_seconds, "each, mean"),
-        _milliseconds("Target pass", stats.pass_seconds, "each, mean"),
+        Readout("TOKENS/ROUND", _figure(stats.mean_acceptance_length, "{:.2f}"), rounds),
+        _milliseconds("Draft step", stats.draft_step_seconds, "mean"),
+        _milliseconds("Target pass", stats.pass_seconds, "mean"),
     )
 
 
 def _speedup(stats: Stats) -> Readout:
     value = stats.speedup
     if value is None:
-        return Readout("SPEEDUP", UNKNOWN, weight=SPEEDUP_WEIGHT)
+        return Readout("SPEEDUP", UNKNOWN, widest="0.00x slower", weight=SPEEDUP_WEIGHT)
     slower = value < 1.0
     return Readout(
         "SPEEDUP",
         f"{value:.2f}x slower" if slower else f"{value:.2f}x",
         (stats.slowness or "than the target alone") if slower else "over the target alone",
+        widest="0.00x slower",
         weight=SPEEDUP_WEIGHT,
         warns=slower,
     )

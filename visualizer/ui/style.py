@@ -7,16 +7,18 @@ only turned into imgui's sRGB form. Figures are set in Roboto, whose digits are 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from imgui_bundle import imgui, implot
 
+from visualizer.stage.theme import decode
 from visualizer.stage.theme import theme as theme_of
 
 Rgba = tuple[float, float, float, float]
 
 BASE_SIZE = 16.0  # design pixels
-SMALL_SIZE = 13.5
+SMALL_SIZE = 15.0  # an em of 11.5 pixels in a window 720 pixels high
 FIGURE_SIZE = 28.0
 SYMBOLS = "DejaVuSans-Bold.ttf"
 
@@ -72,6 +74,10 @@ class Style:
         """The colour of a role of the picture language (guess, committed, …)."""
         return (*theme_of(self._theme).srgb(role), opacity)
 
+    def ink(self, role: str) -> Rgba:
+        """The colour of a role for words on a panel: as much towards the text's as they need."""
+        return ink(self._theme, role)
+
     def push(self, size: float, bold: bool = False) -> None:
         """Use a font of `size` design pixels until `imgui.pop_font`."""
         imgui.push_font(self.bold if bold else self.regular, size * self.unit)
@@ -106,6 +112,28 @@ def palette_of(theme: str) -> Palette:
     )
 
 
+READABLE = 4.5
+"""Contrast of words with their panel, as WCAG counts it."""
+
+
+@cache
+def ink(theme: str, role: str) -> Rgba:
+    """A role's colour, moved towards the text's until words in it can be read on a panel."""
+    palette = palette_of(theme)
+    color: Rgba = (*theme_of(theme).srgb(role), 1.0)
+    steps = (mixed(color, palette.text, 0.05 * step) for step in range(21))
+    return next((each for each in steps if contrast(each, palette.panel) >= READABLE), palette.text)
+
+
+def contrast(one: Rgba, other: Rgba) -> float:
+    """How many times brighter the brighter of two colours is, from 1 to 21 (WCAG)."""
+    low, high = sorted(
+        0.2126 * decode(each[0]) + 0.7152 * decode(each[1]) + 0.0722 * decode(each[2]) + 0.05
+        for each in (one, other)
+    )
+    return high / low
+
+
 def mixed(a: Rgba, b: Rgba, share: float) -> Rgba:
     """`share` of the way from `a` to `b`."""
     r, g, b_, alpha = (x + (y - x) * share for x, y in zip(a, b, strict=True))
@@ -135,6 +163,7 @@ def _set_sizes(unit: float) -> None:
     style.grab_min_size = 14 * unit
     style.scrollbar_size = 9 * unit
     style.window_min_size = imgui.ImVec2(1, 1)
+    style.disabled_alpha = 0.75  # a recording's settings are there to be read
 
 
 def _set_colors(palette: Palette) -> None:

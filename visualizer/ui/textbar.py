@@ -155,4 +155,4 @@ def _color(ui: Ui, role: str) -> Rgba:
     palette = ui.style.palette
     if role == ACCEPTED:
         return mixed(ui.style.role("committed"), palette.text, 0.35)
-    return {"committed": palette.text, "prompt": palette.dim}.get(role) or ui.style.role(role)
+    return {"committed": palette.text, "prompt": palette.dim}.get(role) or ui.style.ink(role)
