@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, NoReturn, TypeVar, cast
 
 from engine import trace
 from engine.trace import EngineState, RunEvent, RunHeader, Trace
@@ -45,7 +45,7 @@ def encode(event: Message) -> str:
 def decode(line: str) -> Message:
     """Return the event of one line. Raises CodecError when it is not one."""
     try:
-        body = json.loads(line)
+        body = json.loads(line, parse_constant=_refuse_constant)
     except ValueError as error:
         raise CodecError(f"this line is not JSON: {line[:80]!r}") from error
     if not isinstance(body, dict) or str(body.get("event")) not in _EVENTS:
@@ -53,6 +53,11 @@ def decode(line: str) -> Message:
     if body["event"] == "RunHeader":
         _check_format(body)
     return cast(Message, from_plain(_EVENTS[body["event"]], body))
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    """JSON has no ``NaN`` nor ``Infinity``, and a run no such number."""
+    raise ValueError(f"{name} is no number")
 
 
 def _check_format(body: dict[str, Any]) -> None:

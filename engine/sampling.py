@@ -33,7 +33,7 @@ class Draws:
 
     def uniform(self, stream: Stream, round_index: int, slot: int = 0) -> float:
         """The one uniform of this decision. The same key always gives the same number."""
-        key = stream.encode() + struct.pack(">qqq", self.seed, round_index, slot)
+        key = stream.encode() + struct.pack(">Qqq", self.seed % 2**64, round_index, slot)
         bits = int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "big")
         return (bits >> 11) * 2.0**-53
 
@@ -44,10 +44,13 @@ def process(logits: Tensor, temperature: float, top_k: int = 0, top_p: float = 1
     Temperature 0 is the one-hot limit (the first of equal maxima). At least one token always
     keeps probability; ties at the k-th logit are all kept, and among equals at the edge of
     top-p the higher id stays, both as in transformers. `top_k` 0 and `top_p` 1 filter nothing.
-    `logits` is left unchanged.
+    `logits` is left unchanged. A row with a logit that is no number becomes a law without mass,
+    or one of no numbers: `verification.pick` refuses both.
     """
     if temperature <= COLDEST:
-        return torch.zeros_like(logits).scatter_(-1, logits.argmax(-1, keepdim=True), 1.0)
+        highest = logits.max(-1, keepdim=True)
+        certain = torch.ones_like(highest.values).masked_fill(highest.values.isnan(), 0.0)
+        return torch.zeros_like(logits).scatter_(-1, highest.indices, certain)
     scores = logits / temperature
     if top_k > 0:
         kept = min(top_k, scores.shape[-1])
@@ -73,7 +76,7 @@ def nucleus(probs: Tensor, top_p: float) -> Tensor:
     dropped = probs[hopeless].sum() + ascending.values.cumsum(0)
     above = dropped > droppable
     above[-1] = True  # the likeliest token always stays
-    mask = torch.zeros_like(hopeless)
+    mask = probs.isnan()  # nothing, unless this is no law: then nothing is dropped
     mask[candidates[ascending.indices[above]]] = True
     return mask
 

@@ -85,11 +85,16 @@ def residual(target_probs: Tensor, draft_probs: Tensor) -> Tensor:
 
 
 def pick(probs: Tensor, draw: float) -> int:
-    """Read a uniform `draw` off the cumulative law (V,), in id order; never an impossible token."""
+    """Read a uniform `draw` off the cumulative law (V,), in id order; never an impossible token.
+
+    Raises ValueError for a law without mass, as logits that are no numbers give.
+    """
     cumulative = _float64(probs).cumsum(0)
     mark = draw * cumulative[-1:]
     index = int(torch.searchsorted(cumulative, mark, right=True))
     if index == len(probs):  # the draw was so near 1 that the product rounded up to the total
+        if not cumulative[-1] > 0:
+            raise ValueError("The model's numbers are not finite: nothing can be drawn from them.")
         index = int(probs.nonzero()[-1])
     return index
 

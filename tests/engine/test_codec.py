@@ -58,6 +58,8 @@ def changed(line: str, **fields: object) -> str:
     ("line", "says"),
     [
         ("not json", "not JSON"),
+        (changed(LINES[1], verify_seconds=float("nan")), "not JSON"),
+        (changed(LINES[1], verify_seconds=float("-inf")), "not JSON"),
         ("[1]", "no event"),
         ('{"event":"Party"}', "no event"),
         ('{"event":["Round"]}', "no event"),

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.sampling import Draws, mix, one_hot, process
+from engine.verification import pick
 
 
 def reference(logits, temperature, top_k, top_p):
@@ -93,6 +94,21 @@ def test_every_law_is_finite_and_sums_to_one(temperature, scale):
             assert int(law.argmax()) == 199
 
 
+@pytest.mark.parametrize("temperature", [0.0, 0.7])
+@pytest.mark.parametrize("top_k", [0, 2])
+@pytest.mark.parametrize("top_p", [1.0, 0.5])
+@pytest.mark.parametrize("place", range(4))
+def test_logits_that_are_no_numbers_give_no_law_to_draw_from(temperature, top_k, top_p, place):
+    """A model that overflows must fail loudly, not write some token."""
+    logits = torch.tensor([[0.0, 3.0, 1.0, 2.0]] * 2)
+    logits[1, place] = torch.nan
+    right, wrong = process(logits, temperature, top_k, top_p)
+    assert right[pick(right, 0.3)] > 0
+    for draw in (0.0, 0.3, 1 - 2**-53):
+        with pytest.raises(ValueError, match="not finite"):
+            pick(wrong, draw)
+
+
 def test_logits_are_left_unchanged():
     logits = torch.randn(3, 50)
     kept = logits.clone()
@@ -127,6 +143,10 @@ def test_draws_depend_on_their_key_and_on_nothing_else():
     assert forwards == backwards[::-1]
     assert len(set(forwards)) == len(keys)
     assert Draws(4).uniform("emit", 0) != first.uniform("emit", 0)
+    assert Draws(2**64 + 3).uniform("emit", 0) == first.uniform("emit", 0), (
+        "any whole number is one"
+    )
+    assert Draws(-1).uniform("emit", 0) != first.uniform("emit", 0)
 
 
 def test_draws_are_uniform_in_the_half_open_interval():

@@ -287,6 +287,13 @@ def test_an_impossible_token_is_never_picked(weights, draw):
     assert law[pick(law, draw)] > 0
 
 
+@pytest.mark.parametrize("draw", [0.0, 0.5, 1 - 2**-53])
+@pytest.mark.parametrize("weights", [(0.0, 0.0), (0.5, float("nan")), (float("nan"),) * 2])
+def test_nothing_is_picked_from_what_is_no_law(weights, draw):
+    with pytest.raises(ValueError, match="not finite"):
+        pick(torch.tensor(weights), draw)
+
+
 def test_picks_follow_the_law():
     law = torch.tensor([0.25, 0.0, 0.5, 0.25], dtype=torch.float64)
     assert [pick(law, (i + 0.5) / 8) for i in range(8)] == [0, 0, 2, 2, 2, 2, 3, 3]
