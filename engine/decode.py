@@ -292,7 +292,7 @@ class Session:
 
     def _until_end(self, tokens: list[int]) -> tuple[int, FinishReason | None]:
         """How many of `tokens` the text takes, and why it ends there if it does."""
-        stops = self.header.stop
+        stops = [stop for stop in self.header.stop if stop]
         written = list(
             map(self._vocabulary.token, self._ids[self._prompt_length :] if stops else ())
         )

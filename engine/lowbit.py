@@ -36,8 +36,7 @@ LADDER = {
     "copy-3g64": Width(3, 64),
     "copy-2g16": Width(2, 16),
 }
-"""Copies on offer, best guesser first."""
-
+"""Copies on offer as drafters, best guesser first."""
 
 HEAD_WIDTH = Width(8)
 _TINY = 1e-30  # keeps a group of zeros from dividing by its scale

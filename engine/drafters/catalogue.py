@@ -1,7 +1,8 @@
 """Every drafter by name, built when it is first asked for, and the law of the quality dial.
 
-The ladder ``copy-…`` is the target itself at fewer bits: ``copy-4g64`` is 4 bits a weight with
-a scale for every 64, ``copy-4`` with one scale a row. ``layer-skip-N`` is its first N layers.
+The ladder ``copy-…`` is the target itself at fewer bits (see `lowbit.LADDER`): ``copy-4g64`` is
+4 bits a weight with a scale for every 64, ``copy-4`` with one scale a row. ``layer-skip-N`` is
+its first N layers.
 
 Knows how each drafter is made; nothing of rounds.
 """
@@ -23,10 +24,8 @@ from engine.drafters.ngram import NGramDrafter
 from engine.drafters.proposal import Drafter
 from engine.drafters.retrieval import HybridDrafter, RetrievalDrafter
 from engine.drafters.suffix_index import SuffixIndex
+from engine.lowbit import LADDER, Width
 
-LADDER = ("copy-8", "copy-4g64", "copy-4", "copy-3g32", "copy-3g64", "copy-2g16")
-
-_COPY = re.compile(r"copy-(\d)(?:g(\d+))?")
 _LAYER_SKIP = re.compile(r"layer-skip-(\d+)")
 
 
@@ -59,7 +58,7 @@ class Catalogue:
     @property
     def names(self) -> tuple[str, ...]:
         """What can be chosen; any other ``layer-skip-N`` can be too."""
-        copies = tuple(name for name in LADDER if self._can_copy(*_bits_and_group(name)))
+        copies = tuple(name for name, width in LADDER.items() if self._can_copy(width))
         lookups = ("retrieval",) if self._has("retrieval", "store.npz") else ()
         small = ("small",) if self._has("small", "config.json") else ()
         hybrid = ("hybrid",) if small and lookups else ()
@@ -93,7 +92,8 @@ class Catalogue:
             return HybridDrafter(self._retrieval, self._small)
         if skip := _LAYER_SKIP.fullmatch(name):
             return LayerSkipDrafter(int(skip[1]), self._makers.first_layers(int(skip[1])))
-        return ModelDrafter(name, self._makers.low_bit_copy(*_bits_and_group(name)))
+        width = LADDER[name]
+        return ModelDrafter(name, self._makers.low_bit_copy(width.bits, width.group or None))
 
     @cached_property
     def _retrieval(self) -> RetrievalDrafter:
@@ -105,18 +105,12 @@ class Catalogue:
         assert self._folder is not None  # else `names` would not hold it
         return ModelDrafter("small", self._makers.distilled(self._folder / "small"))
 
-    def _can_copy(self, bits: int, group: int | None) -> bool:
-        divides = group is None or all(size % group == 0 for size in self._makers.row_sizes)
-        return bits < self._makers.bits and divides
+    def _can_copy(self, width: Width) -> bool:
+        divides = all(size % (width.group or size) == 0 for size in self._makers.row_sizes)
+        return width.bits < self._makers.bits and divides
 
     def _has(self, *parts: str) -> bool:
         return self._folder is not None and self._folder.joinpath(*parts).is_file()
-
-
-def _bits_and_group(name: str) -> tuple[int, int | None]:
-    match = _COPY.fullmatch(name)
-    assert match is not None
-    return int(match[1]), int(match[2]) if match[2] else None
 
 
 def unigram(folder: Path | None, vocab_size: int) -> Tensor:

@@ -52,7 +52,7 @@ class ModelDrafter:
 
     def observe(self, ids: Sequence[int]) -> None:
         self._keep(common_prefix(self._held, ids[:-1]))
-        missing = ids[len(self._held) : -1]
+        missing = ids[len(self._held) : min(len(ids) - 1, self.context)]
         if len(missing) > CATCH_UP:
             self._feed(missing)
 

@@ -185,6 +185,12 @@ def test_a_stop_string_across_tokens_ends_the_text_at_the_token_that_completes_i
         assert stop not in "".join(token.text for token in before)
 
 
+def test_a_stop_string_of_nothing_stops_nothing():
+    run = session(Runner(TINY), oracle_script(), header(PROMPT, GREEDY, stop=("",)))
+    list(run.rounds())
+    assert run.finished.reason == "length"
+
+
 def test_a_character_split_over_rounds_reads_whole():
     rocket = "\U0001f680".encode()
     parts = [
@@ -222,6 +228,15 @@ def test_a_drafter_with_a_shorter_context_falls_silent_and_the_run_goes_on():
     assert kit.committed(run) == ORACLE[:24]
     assert all(made.guesses == () for made in rounds if made.position >= 12)
     assert any(made.guesses for made in rounds)
+
+
+@pytest.mark.parametrize("prompt", [PROMPT, PROMPT * 12])
+def test_a_text_far_past_a_drafter_s_context_goes_on_without_it(prompt):
+    short = ModelDrafter("short", Runner(TINY_D, context=20))
+    run = session(Runner(TINY), short, header(prompt, GREEDY, max_new_tokens=60))
+    rounds = list(run.rounds())
+    assert kit.committed(run) == alone(TINY, prompt, 60)
+    assert all(made.guesses == () for made in rounds if made.position >= 20)
 
 
 @pytest.mark.parametrize("prompt", [[], list(range(40)), list(range(41))])

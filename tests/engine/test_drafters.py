@@ -10,14 +10,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.decode import Session
 from engine.drafters import auto
-from engine.drafters.catalogue import LADDER, Catalogue, Makers, unigram
+from engine.drafters.catalogue import Catalogue, Makers, unigram
 from engine.drafters.model import CATCH_UP, LayerSkipDrafter, ModelDrafter
 from engine.drafters.ngram import NGramDrafter, latest_continuation
 from engine.drafters.proposal import DraftRequest, Proposal, common_prefix
 from engine.drafters.retrieval import HybridDrafter, RetrievalDrafter, in_store, in_text
 from engine.drafters.suffix_index import SuffixIndex
 from engine.llama import Runner
+from engine.lowbit import LADDER
 from engine.sampling import Draws
 from engine.trace import Settings
 from tests.engine import kit
@@ -182,6 +184,44 @@ def test_layer_skip_drafts_from_the_target_s_rows_and_leaves_them_right(layers):
     assert kit.committed(run) == alone(TINY, PROMPT, 24)
 
 
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_any_mix_of_drafters_and_rewinds_leaves_every_cache_right(seed):
+    """Drafters share runners and rows; each takes over from any other, anywhere in the text."""
+    chance = random.Random(seed)
+    target, draft = Runner(TINY), Runner(TINY_D)
+    model = ModelDrafter("model", draft)
+    right = alone(TINY, PROMPT, 40)
+    memory = RetrievalDrafter(store([*right[:13], 63, *right[9:]]))
+    every = {
+        "model": model,
+        "hybrid": HybridDrafter(memory, model),
+        "retrieval": memory,
+        "n-gram": NGramDrafter(),
+        "layer-skip": LayerSkipDrafter(1, target.first_layers(1)),
+    }
+    run = Session(
+        target, kit.Words(), every.__getitem__, UNIFORM, header(PROMPT, Settings("model"))
+    )
+    for _ in range(14):
+        back = run.made if chance.random() < 0.7 else chance.randrange(run.made + 1)
+        speculative = chance.random() < 0.9
+        run.rewind(back, Settings(chance.choice(list(every)), chance.randrange(1, 6),
+                                  speculative=speculative))  # fmt: skip
+        if run.finished is not None:
+            continue
+        made = run.advance()
+        text = list(run.ids[: made.position])
+        for guess in made.guesses:
+            if guess.source == "model":
+                drawn_by = TINY.first_layers(1) if made.settings.drafter == "layer-skip" else TINY_D
+                assert guess.token.id == alone(drawn_by, text, 1)[0]
+            text.append(guess.token.id)
+        audit(target, run.ids)
+        audit(draft, model._held)
+    assert kit.committed(run) == right[: len(kit.committed(run))]
+
+
 # --- lookup ----------------------------------------------------------------------------------
 
 
@@ -312,7 +352,7 @@ def test_what_was_made_of_one_target_s_text_is_not_offered_to_another():
 
 
 def test_a_copy_is_a_drafter_only_below_the_target_s_own_bits():
-    assert Catalogue(makers([], bits=4), None).names[:3] == LADDER[3:]
+    assert Catalogue(makers([], bits=4), None).names[:3] == tuple(LADDER)[3:]
 
 
 @pytest.mark.parametrize("name", ["copy-9", "copy-4g63", "layer-skip-0", "layer-skip-31", "", "x"])

@@ -25,8 +25,9 @@ from tests.engine.runs import (
 
 
 def test_evidence_holds_the_ten_likeliest_and_the_mass_of_the_rest():
-    run = sampled_run()
-    for made in run.rounds():
+    rounds = list(sampled_run().rounds())
+    check_verdicts(rounds)
+    for made in rounds:
         for guess in made.guesses:
             for law, prob in (
                 (guess.draft_law, guess.draft_prob),
@@ -47,7 +48,6 @@ def test_evidence_holds_the_ten_likeliest_and_the_mass_of_the_rest():
             assert sum(c.prob for c in made.emitted.law.top) + made.emitted.law.rest == (
                 pytest.approx(1)
             )
-    check_verdicts([made])
 
 
 def test_target_probabilities_are_those_of_the_text_before_each_guess():
@@ -143,6 +143,19 @@ def test_a_failing_drafter_is_named_in_one_sentence():
     run.rewind(0, replace(GREEDY, speculative=False))
     list(run.rounds())
     assert kit.committed(run) == ORACLE[:24]
+
+
+def test_a_target_whose_numbers_overflow_is_a_sentence_and_no_text():
+    """B43: in low precision logits can be no numbers; no token must come of them."""
+
+    class Overflowing(Runner):
+        def forward(self, ids, last_only=False):
+            return super().forward(ids, last_only) * torch.nan
+
+    for s in (GREEDY, replace(GREEDY, temperature=0.8), replace(GREEDY, k=0)):
+        run = session(Overflowing(TINY), oracle_script(), header(PROMPT, s))
+        with pytest.raises(ValueError, match="not finite"):
+            run.advance()
 
 
 def test_a_drafter_observes_the_committed_text_before_each_proposal():
