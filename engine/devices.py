@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -90,9 +91,14 @@ def trouble(name: str, dtype: torch.dtype) -> str | None:
     return None if gap < _SMOKE_TOLERANCE[dtype] else f"its results are off by {gap:.2g}"
 
 
-def smoke_logits(device: str, dtype: torch.dtype) -> torch.Tensor:
-    """Logits (n, vocab) of a fixed tiny model, fed in two parts with a rollback between."""
-    runner = Runner(_tiny_weights(device, dtype), context=16)
+def smoke_logits(
+    device: str, dtype: torch.dtype, runner_of: Callable[[Weights, int], Runner] = Runner
+) -> torch.Tensor:
+    """Logits (n, vocab) of a fixed tiny model, fed in two parts with a rollback between.
+
+    `runner_of(weights, context)` makes its runner.
+    """
+    runner = runner_of(_tiny_weights(device, dtype), 16)
     runner.forward(_SMOKE_IDS[:5])
     runner.rollback(3)
     return runner.forward(_SMOKE_IDS[3:])

@@ -24,6 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from engine import devices
 from engine.fetch import cache_root
 from engine.llama import Cache, Kernel, Runner, TorchKernel, Weights, rope_table
 from engine.lowbit import Codes
@@ -78,15 +79,29 @@ class Kernels:
 
 
 def choose(device: str, dtype: torch.dtype, threads: int) -> Kernels:
-    """The best kernels for a device and precision; the name says why when it is stock torch."""
+    """The best kernels for a device and precision; the name says why when it is stock torch.
+
+    Compiled passes must first do a small forward as torch does it. Making their code, which takes
+    a while on a machine new to it, happens here.
+    """
     if device != "cpu" or dtype != torch.float32:
         return Kernels("torch", None)
-    try:
-        _rowpass()
-    except Exception as error:  # a broken numba can raise anything at import
-        return Kernels(f"torch (numba does not work here: {error})", None)
+    problem = _trouble()
+    if problem is not None:
+        return Kernels(f"torch (numba does not work here: {problem})", None)
     count = f"{threads} thread{'s' if threads > 1 else ''}"
     return Kernels(f"numba rows, {count}", Team(threads))
+
+
+def _trouble() -> str | None:
+    """Why compiled passes cannot be used, in a few words, or None."""
+    try:
+        found = devices.smoke_logits("cpu", torch.float32, Kernels("", Team(1)).runner)
+    except Exception as error:  # a broken numba can raise anything, at import or when compiling
+        first_line = str(error).strip().partition("\n")[0]
+        return first_line[:80] or type(error).__name__
+    gap = float((found - devices.smoke_logits("cpu", torch.float32)).abs().max())
+    return None if gap < 1e-3 else f"its results are off by {gap:.2g}"
 
 
 def suits_rows(weights: Weights) -> bool:

@@ -4,6 +4,11 @@ A dot product is always summed in the same LANES lanes over ascending columns, l
 added pairwise. That order depends on nothing else, so a row of activations gives the same
 bits however many rows are multiplied together, and on every machine with fused multiply-add.
 
+Why not plain numba loops: written with this fixed order they are not made vector code, and
+took 3 to 5 times as long for one row and 11 to 19 times for five; with `fastmath` they are as
+fast for one row, but took 1.3 to 1.8 times as long for five, and the compiler then chose another
+order of summing for another shape of tile (30 matrices of 3072 x 576, one thread).
+
 Knows arrays and indices, nothing of models.
 """
 

@@ -140,6 +140,32 @@ def test_without_numba_torch_does_it_and_the_name_says_so(monkeypatch: pytest.Mo
     assert chosen.runner(LANED, 64).forward(IDS[:3]).isfinite().all()
 
 
+@pytest.mark.parametrize(
+    ("hidden", "said"),
+    [
+        (lambda self, ids, start, cache: torch.ones(len(ids), 32), "its results are off by"),
+        (lambda self, ids, start, cache: 1 / 0, "division by zero"),
+    ],
+)
+def test_passes_that_do_not_compute_what_torch_does_are_not_used(
+    monkeypatch: pytest.MonkeyPatch, hidden: object, said: str
+) -> None:
+    monkeypatch.setattr(kernels.RowKernel, "hidden", hidden)
+    chosen = kernels.choose("cpu", torch.float32, 2)
+    assert (chosen.team, said in chosen.name) == (None, True)
+
+
+def test_a_long_complaint_of_numba_is_cut_to_its_first_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("Failed in nopython mode pipeline\nand so on" + "\nfor pages" * 99)
+
+    monkeypatch.setattr(kernels.RowKernel, "hidden", fail)
+    expected = "torch (numba does not work here: Failed in nopython mode pipeline)"
+    assert kernels.choose("cpu", torch.float32, 2).name == expected
+
+
 def test_compiled_code_is_kept_by_the_state_of_its_sources(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
