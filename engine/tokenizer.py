@@ -29,8 +29,14 @@ class TokenizerError(ValueError):
 class Tokenizer:
     """The tokenizer of one model folder. `eos_ids` end a reply."""
 
-    def __init__(self, rules: str, config: dict[str, Any], eos_ids: tuple[int, ...]) -> None:
-        """Take the text of ``tokenizer.json``, the tokenizer config and the ids that end text."""
+    def __init__(
+        self, rules: str, config: dict[str, Any], eos_ids: tuple[int, ...], scored: int = 0
+    ) -> None:
+        """Take the text of ``tokenizer.json``, the tokenizer config and the ids that end text.
+
+        `scored` ids have a place in the model's law: those past the vocabulary, which pad it to a
+        round size, are tokens of no text.
+        """
         import tokenizers
 
         self._backend = tokenizers.Tokenizer.from_str(rules)
@@ -44,7 +50,7 @@ class Tokenizer:
             name: _content(config.get(name)) for name in ("bos_token", "eos_token")
         }
         self.eos_ids = eos_ids
-        self.vocab_size: int = self._backend.get_vocab_size(with_added_tokens=True)
+        self.vocab_size = max(scored, self._backend.get_vocab_size(with_added_tokens=True))
         pieces = self._backend.get_vocab(with_added_tokens=False)
         self._lacking = {byte for char, byte in _byte_of_char().items() if char not in pieces}
         self._tokens = [self._build_token(id_) for id_ in range(self.vocab_size)]
@@ -60,7 +66,7 @@ class Tokenizer:
                 raise TokenizerError(f"the tokenizer of {folder.name} does not work on bytes")
             eos = model.get("eos_token_id")
             eos_ids = tuple(eos) if isinstance(eos, list) else () if eos is None else (int(eos),)
-            return cls(rules, config, eos_ids)
+            return cls(rules, config, eos_ids, int(model.get("vocab_size") or 0))
         except TokenizerError:
             raise
         except Exception as error:  # the tokenizers library raises bare Exception

@@ -122,6 +122,21 @@ def test_a_list_of_end_tokens_is_kept_whole(folder: Path, tmp_path: Path) -> Non
     assert Tokenizer.from_folder(tmp_path).eos_ids == (2, 0)
 
 
+def test_ids_that_pad_the_model_s_vocabulary_are_tokens_of_no_text(
+    folder: Path, tmp_path: Path, tokenizer: Tokenizer
+) -> None:
+    """B32: a model may score more ids than its tokenizer has."""
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (tmp_path / name).write_text((folder / name).read_text())
+    known = tokenizer.vocab_size
+    (tmp_path / "config.json").write_text(json.dumps({"vocab_size": known + 3}))
+    padded = Tokenizer.from_folder(tmp_path)
+    assert [padded.token(known + i).text for i in range(3)] == [""] * 3
+    assert padded.token(known - 1) == tokenizer.token(known - 1)
+    with pytest.raises(IndexError):
+        padded.token(known + 3)
+
+
 def test_a_tokenizer_that_does_not_work_on_bytes_is_refused(folder: Path, tmp_path: Path) -> None:
     rules = json.loads((folder / "tokenizer.json").read_text())
     rules["pre_tokenizer"] = {"type": "Whitespace"}
