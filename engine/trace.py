@@ -113,8 +113,9 @@ class Round:
     `emitted` is None only when an accepted guess already ended the run (end of text, a
     stop string). `position` is the index of the first guess in the sequence.
     `draft_step_seconds` has one entry per draft step (one per guess for a model; a single
-    entry for a lookup). `cold` marks a round whose pass followed an idle pause: it is left
-    out of every rate. `evidence_seconds` is the time spent writing this event.
+    entry for a lookup). `cold` marks the first round after a drafter came into use, when its
+    weights and code are touched anew: it is left out of every rate of time.
+    `evidence_seconds` is the time spent writing this event.
     """
 
     index: int
