@@ -7,14 +7,17 @@ Importing this file, and ``--help``, need neither a display nor torch.
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine import arguments, codec, commands, terminal
 from engine.source import EventSource, ReplaySource
+from visualizer.errors import NeverDone, VisualizerError
 
 if TYPE_CHECKING:
     from engine.trace import Trace
@@ -57,38 +60,53 @@ def parser() -> arguments.Parser:
 
 def window(args: argparse.Namespace) -> int:
     """The window on a live run; with no display, 20 seconds of video instead."""
-    from visualizer.config import RecordOptions
     from visualizer.window import NoDisplay
 
     source = commands.live_source(args)
     try:
         return _show(source, args)
     except NoDisplay as problem:
-        print(f"{problem} Recording 20 seconds of a live run instead.", file=sys.stderr)
+        options = _instead_of_window(str(problem))
         run = commands.gather(source, commands.first_start(args))
     finally:
         source.close()
-    out = commands.new_recording(Path("recordings"))
-    return _record(run, RecordOptions(out, seconds=20.0, badge="LIVE"))
+    return _record(run, options)
+
+
+def _instead_of_window(problem: str) -> RecordOptions:
+    """Say that a video takes the window's place, one whose drawing nobody has to wait long for."""
+    from visualizer.config import RecordOptions
+
+    options = RecordOptions(commands.new_recording(Path("recordings")), seconds=20.0, badge="LIVE")
+    try:
+        slow = _check(options)
+    except VisualizerError as fault:
+        raise commands.CommandError(f"{problem} Nor can a video be made: {fault}") from fault
+    if slow:
+        width, height, fps = arguments.PRESETS["draft"]
+        options = replace(options, width=width, height=height, fps=fps)
+    small = ", small because there is no GPU to draw it" if slow else ""
+    print(f"{problem} Recording 20 seconds of a live run instead{small}.", file=sys.stderr)
+    return options
 
 
 def replay(args: argparse.Namespace) -> int:
     """The window on a run file."""
-    return _show(ReplaySource(args.run), args)
+    from visualizer.window import NoDisplay
+
+    try:
+        return _show(ReplaySource(args.run), args)
+    except NoDisplay as problem:
+        words = ("record", "--run", str(args.run), "--out", f"{args.run.stem}.mp4")
+        raise commands.CommandError(
+            f"{problem} A video needs none: python main.py {shlex.join(words)}"
+        ) from problem
 
 
 def record(args: argparse.Namespace) -> int:
     """A video of a recorded run, or of one decoded now."""
     from visualizer.config import RecordOptions
 
-    if args.run is not None:
-        run = codec.read_run(args.run)
-    else:
-        source = commands.live_source(args)
-        try:
-            run = commands.gather(source, commands.first_start(args))
-        finally:
-            source.close()
     width, height, fps = arguments.PRESETS[args.preset]
     options = RecordOptions(
         out=args.out,
@@ -100,6 +118,14 @@ def record(args: argparse.Namespace) -> int:
         alpha=args.alpha,
         badge="LIVE" if args.run is None else "RECORDED",
     )
+    _check(options)
+    if args.run is not None:
+        return _record(codec.read_run(args.run), options)
+    source = commands.live_source(args)
+    try:
+        run = commands.gather(source, commands.first_start(args))
+    finally:
+        source.close()
     return _record(run, options)
 
 
@@ -126,6 +152,14 @@ def _show(source: EventSource, args: argparse.Namespace) -> int:
             verbose=args.verbose,
         )
     return screen.run(source, scenes.CATALOG, options)
+
+
+def _check(options: RecordOptions) -> bool:
+    """Refuse a recording that cannot be made before a run is decoded for it; whether it is slow."""
+    import scenes
+    from visualizer import recorder
+
+    return recorder.check(scenes.CATALOG, options)
 
 
 def _record(run: Trace, options: RecordOptions) -> int:
@@ -158,7 +192,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         print(f"main.py: {terminal.sentence(error)}", file=sys.stderr)
         terminal.silence(sys.stdout)
-        return 2 if isinstance(error, commands.WrongUse) else 1
+        return 2 if isinstance(error, (commands.WrongUse, NeverDone)) else 1
 
 
 if __name__ == "__main__":

@@ -23,6 +23,9 @@ PRESETS = {
 }
 """Video presets: width, height, frames a second."""
 
+SMALLEST_SIDE, LARGEST_SIDE = 64, 8192
+"""Pixels of a video: what panels still fit into, and what every graphics driver can draw."""
+
 MAX_K = 16
 
 
@@ -63,7 +66,12 @@ def size(text: str) -> tuple[int, int]:
     match = re.fullmatch(r"(\d{2,5})[xX](\d{2,5})", text)
     if match is None:
         raise argparse.ArgumentTypeError(f"must look like 1280x720, not {text!r}")
-    return int(match[1]), int(match[2])
+    sides = int(match[1]), int(match[2])
+    if not all(SMALLEST_SIDE <= side <= LARGEST_SIDE for side in sides):
+        raise argparse.ArgumentTypeError(
+            f"must have sides from {SMALLEST_SIDE} to {LARGEST_SIDE}, not {text!r}"
+        )
+    return sides
 
 
 def span(text: str) -> tuple[int, ...]:

@@ -112,6 +112,7 @@ def test_help_needs_neither_display_nor_torch(home: dict[str, str]) -> None:
         (["run", "--prompt", "x", "--max-new-tokens", "-1"], "0 or more"),
         (["run", "--prompt", "x", "--device", "tpu"], "'tpu'"),
         (["record", "--out", "x.mp4", "--size", "big"], "1280x720"),
+        (["record", "--out", "x.mp4", "--size", "99999x99999"], "64 to 8192"),
         (["record", "--out", "x.mp4", "--seconds", "0"], "more than 0"),
         (["record", "--out", "x.mp4", "--run", "a", "--prompt", "b"], "not allowed with"),
         (["bench", "--k", "8..1"], "1..8"),
@@ -294,6 +295,22 @@ def test_what_is_no_run_file_is_refused(home: dict[str, str], tmp_path: Path) ->
     done = main(["replay", str(tmp_path / "nowhere.jsonl")], home)
     assert done.returncode == 1
     assert "nowhere.jsonl" in one_sentence(done)
+
+
+def test_a_recorded_run_without_a_display_names_the_way_to_a_video(home: dict[str, str]) -> None:
+    run_file = ROOT / "tests" / "data" / "hand.jsonl"
+    done = main(["replay", str(run_file)], home)
+    assert done.returncode == 1
+    assert f"record --run {run_file} --out hand.mp4" in one_sentence(done)
+
+
+def test_neither_display_nor_driver_is_one_sentence(home: dict[str, str], tmp_path: Path) -> None:
+    bare = home | {"__EGL_VENDOR_LIBRARY_FILENAMES": os.devnull}
+    done = main([], bare, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "no display" in one_sentence(done)
+    assert "apt install" in one_sentence(done)
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_the_doctor_speaks_json(home: dict[str, str]) -> None:

@@ -16,7 +16,7 @@ from engine.stats import Stats
 from visualizer import state as act
 from visualizer.clock import PlaybackClock
 from visualizer.config import HOLD_SECONDS, Badge, ShowOptions
-from visualizer.errors import VisualizerError
+from visualizer.errors import NeverDone
 from visualizer.feed import Feed
 from visualizer.render.imgui_pass import ImguiPass
 from visualizer.render.renderer import Renderer
@@ -322,10 +322,10 @@ def nothing_to_tell() -> Hud:
 
 
 def scene_named(catalog: Iterable[Scene], slug: str) -> Scene:
-    """The scene of that name. Raises VisualizerError naming those there are."""
+    """The scene of that name. Raises NeverDone naming those there are."""
     scenes = {scene.slug: scene for scene in catalog}
     if slug not in scenes:
-        raise VisualizerError(f"There is no scene {slug!r}; there is: {', '.join(scenes)}.")
+        raise NeverDone(f"There is no scene {slug!r}; there is: {', '.join(scenes)}.")
     return scenes[slug]
 
 

@@ -6,10 +6,12 @@ and reads every picture back: no display, no wall clock, the same bytes each tim
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PIL import Image
 
@@ -18,7 +20,7 @@ from engine.requests import Request
 from engine.trace import Trace
 from visualizer.app import App, scene_named
 from visualizer.config import RecordOptions, ShowOptions
-from visualizer.errors import VisualizerError
+from visualizer.errors import NeverDone, VisualizerError
 from visualizer.feed import Feed
 from visualizer.render.context import (
     GraphicsError,
@@ -29,7 +31,10 @@ from visualizer.render.context import (
 from visualizer.render.renderer import Renderer
 from visualizer.stage.scene import Scene
 from visualizer.ui.overlay import Overlay
-from visualizer.video import VideoError, VideoWriter
+from visualizer.video import VideoError, VideoWriter, encoding
+
+if TYPE_CHECKING:
+    import moderngl
 
 WARM_UP = 2
 """Pictures drawn before the first one kept: imgui's first frame is blank."""
@@ -80,6 +85,36 @@ class _Silence:
         pass
 
 
+def check(catalog: Iterable[Scene], options: RecordOptions) -> bool:
+    """Whether the processor will draw the pictures. Call before decoding a run for `record`.
+
+    Raises what can be known now to stand in its way: NeverDone for a scene or a kind of file
+    that does not exist, RecordError for a folder or graphics that are not there.
+    """
+    scene_named(catalog, options.scene)
+    try:
+        encoding(options.out, options.alpha)
+    except VideoError as error:
+        raise NeverDone(str(error)) from error
+    folder = options.out.parent
+    if not folder.is_dir():
+        raise RecordError(f"There is no folder {folder} to write {options.out.name} into.")
+    if not os.access(folder, os.W_OK):
+        raise RecordError(f"The folder {folder} cannot be written to.")
+    context = _headless()
+    try:
+        return is_software(context)
+    finally:
+        context.release()
+
+
+def _headless() -> moderngl.Context:
+    try:
+        return create_context()
+    except GraphicsError as error:
+        raise RecordError(str(error)) from error
+
+
 def record(
     trace: Trace,
     catalog: Iterable[Scene],
@@ -92,10 +127,7 @@ def record(
     Raises VisualizerError for everything that can be expected to go wrong; no half file stays.
     """
     scene = scene_named(catalog, options.scene)
-    try:
-        context = create_context()
-    except GraphicsError as error:
-        raise RecordError(str(error)) from error
+    context = _headless()
     quality = options.quality or recording_quality(context)
     size = (options.width + options.width % 2, options.height + options.height % 2)
     renderer = Renderer(context, size, quality, transparent=options.alpha)

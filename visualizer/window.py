@@ -233,7 +233,7 @@ def _open(pyglet: Any, size: tuple[int, int]) -> Any:
             return window
     raise NoDisplay(
         f"This display offers no window with OpenGL 3.3 ({faults[-1]}): install or update the "
-        "graphics driver, or record without a window: python main.py record --out demo.mp4."
+        "graphics driver."
     )
 
 

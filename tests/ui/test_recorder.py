@@ -94,27 +94,28 @@ def test_the_command_writes_what_it_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("words", "code", "sentence"),
     [
-        (["--out", "nowhere/x.mp4"], "nowhere"),
-        (["--out", "x.xyz"], "suffix"),
-        (["--out", "x.mp4", "--scene", "none-such"], "none-such"),
-        (["--out", "x.mp4", "--alpha"], "transparency"),
+        (["--out", "nowhere/x.mp4"], 1, "nowhere"),
+        (["--out", "x.xyz"], 2, "suffix"),
+        (["--out", "x.mp4", "--scene", "none-such"], 2, "none-such"),
+        (["--out", "x.mp4", "--alpha"], 2, "transparency"),
     ],
 )
-def test_what_cannot_be_recorded_is_one_sentence(
-    tmp_path: Path, words: list[str], sentence: str
+@pytest.mark.parametrize("source", [["--run", str(HAND)], ["--prompt", "Hello"]])
+def test_what_cannot_be_recorded_is_one_sentence_before_anything_is_decoded(
+    tmp_path: Path, source: list[str], words: list[str], code: int, sentence: str
 ) -> None:
     done = subprocess.run(
-        [sys.executable, str(ROOT / "main.py"), "record", "--run", str(HAND), *words],
+        [sys.executable, str(ROOT / "main.py"), "record", *source, *words],
         cwd=tmp_path,
         capture_output=True,
         text=True,
         timeout=120,
     )
-    assert done.returncode != 0
+    assert done.returncode == code
     assert sentence in done.stderr
-    assert "Traceback" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
 
 

@@ -68,8 +68,7 @@ def _of_window() -> moderngl.Context:
         return moderngl.create_context(require=REQUIRED)
     except Exception as error:
         raise GraphicsError(
-            f"This display offers no OpenGL 3.3 ({error}): install or update the graphics driver, "
-            "or record without a window: python main.py record --out demo.mp4"
+            f"This display offers no OpenGL 3.3 ({error}): install or update the graphics driver."
         ) from error
 
 
