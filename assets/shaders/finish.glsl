@@ -49,7 +49,7 @@ vec4 gathered() {
     ivec2 here = ivec2(gl_FragCoord.xy), last = textureSize(scene, 0) - 1;
     vec4 own = texelFetch(scene, here, 0);
 #ifndef TRANSPARENT
-    if (own.a < 0.99) return own;  // lettering is smooth already (see INK in renderer.py)
+    if (own.a < 0.99) return own;  // lettering is smooth already and marked by its coverage
 #endif
     ivec2 low = max(here - 1, 0), high = min(here + 1, last);
     float south_west = seen(texelFetch(scene, low, 0));

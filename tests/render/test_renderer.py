@@ -177,19 +177,14 @@ def test_edges_are_evened_out_and_lettering_is_not(
     leaning = Camera((0.0, 3.0, 8.0), (0.0, 0.3, 0.0), 0.5, 0.5, 40.0, up=(0.3, 0.95, 0.0))
     block = np.array([sample.block(0.0, 0.0, 3.0, sample.TEXT)], BLOCK)
     glyphs = np.array(sample.letters("HI", 0.0, 0.35, 0.43, 0.4, sample.PROMPT), GLYPH)
-    pictures = []
-    for smooth in (True, False):
-        with monkeypatch.context() as patch:
-            load = programs.load
-            if not smooth:
-                patch.setattr(
-                    programs,
-                    "load",
-                    lambda context, name, defines=None: load(
-                        context, name, {k: v for k, v in (defines or {}).items() if k != "SMOOTH"}
-                    ),
-                )
-            made = Renderer(gl, SIZE, "software")
+    load, pictures = programs.load, []
+
+    def plain(context, name, defines=None):
+        return load(context, name, {k: v for k, v in (defines or {}).items() if k != "SMOOTH"})
+
+    for kind in (load, plain):
+        monkeypatch.setattr(programs, "load", kind)
+        made = Renderer(gl, SIZE, "software")
         made.draw(replace(empty(), camera=leaning, solids=block, glyphs=glyphs))
         pictures.append(made.pixels().astype(int))
         made.release()

@@ -29,7 +29,6 @@ SHADOW, ATLAS, MIRROR, SOURCE, SPILL = range(5)  # texture units
 BLOOM_THRESHOLD = 1.15  # linear: above anything lettering or a lit block reaches
 OVER = (moderngl.ONE, moderngl.ONE_MINUS_SRC_ALPHA)  # premultiplied
 ADD = (moderngl.ONE, moderngl.ONE)
-INK = (*OVER, moderngl.ZERO, moderngl.ONE_MINUS_SRC_ALPHA)  # takes coverage away: marks lettering
 
 
 class Renderer:
@@ -285,7 +284,10 @@ class Renderer:
     def _draw_lettering(self) -> None:
         """Before the glass, so that it shows inside; its ink then hides the pane behind it."""
         self._state(moderngl.DEPTH_TEST)
-        self._blend(OVER if self.transparent else INK)
+        self._blend(OVER)
+        if not self.transparent:  # lettering takes coverage away: the finish knows it by that
+            alpha = moderngl.ZERO, moderngl.ONE_MINUS_SRC_ALPHA
+            self.context.blend_func = (*OVER, *alpha)  # type: ignore[assignment]
         self._glyphs.draw()
         target = self._targets.scene
         target.color_mask = False, False, False, False
@@ -355,7 +357,7 @@ class Renderer:
         context.wireframe = False
         context.fbo.depth_mask = True
 
-    def _blend(self, function: tuple[int, ...], write_depth: bool = False) -> None:
+    def _blend(self, function: tuple[int, int], write_depth: bool = False) -> None:
         self.context.enable(moderngl.BLEND)
         self.context.blend_func = function
         self._targets.scene.depth_mask = write_depth
