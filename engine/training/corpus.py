@@ -116,8 +116,13 @@ class Split:
     families: tuple[str, ...] = field(repr=False)  # of every row, read from its prompt
 
     @property
+    def by_reason(self) -> tuple[tuple[int, ...], ...]:
+        """The withheld rows: unseen family, template, topic."""
+        return self.unseen_family, self.unseen_template, self.unseen_topic
+
+    @property
     def held_out(self) -> tuple[int, ...]:
-        return tuple(sorted(self.unseen_family + self.unseen_template + self.unseen_topic))
+        return tuple(sorted(row for rows in self.by_reason for row in rows))
 
 
 def user_text(ids: Sequence[int] | Ids, tokenizer: Tokenizer) -> str:

@@ -19,6 +19,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -83,9 +85,11 @@ class Lessons:
         corpus: text.Corpus,
         order: npt.NDArray[np.int32],
         laws: Callable[[int], Laws],
+        available: Callable[[], list[int]],
         recipe: Recipe,
     ) -> None:
         self.corpus = corpus
+        self.available = available  # the shards an epoch that begins now goes through
         self.rows = order  # corpus rows; position n lies in shard n // SHARD_ROWS
         self.recipe = recipe
         self._laws = laws
@@ -186,18 +190,15 @@ class Trainer:
         self.progress = Progress(**state["progress"])
 
 
-def train(
-    trainer: Trainer, lessons: Lessons, available: Callable[[], list[int]]
-) -> Iterator[float]:
+def train(trainer: Trainer, lessons: Lessons) -> Iterator[float]:
     """Step until the recipe's visits are reached, yielding each loss.
 
-    Each epoch goes through the shards `available` when it begins. Raises ValueError if they
-    hold less than one step.
+    Raises ValueError if the shards of an epoch hold less than one step.
     """
     progress, visits = trainer.progress, trainer.recipe.visits
     while progress.visits < visits:
         if progress.row == 0:
-            progress.shards = available()
+            progress.shards = lessons.available()
             if next(lessons.steps(progress.epoch, progress.shards, 0), None) is None:
                 raise ValueError("the text holds fewer reply tokens than one step takes")
         for group in lessons.steps(progress.epoch, progress.shards, progress.row):
@@ -217,44 +218,52 @@ def write_checkpoint(state: dict[str, Any], path: Path) -> None:
 def run(
     trainer: Trainer,
     lessons: Lessons,
-    available: Callable[[], list[int]],
     watch: evaluate.Watch,
     work: Path,
     every: int,
-) -> None:
-    """Train to the end; every so many steps measure, report and save."""
-    began = time.perf_counter() - trainer.progress.seconds
-    losses: list[float] = []
+    stop: threading.Event,
+) -> bool:
+    """Train to the end; every so many steps measure, report and save.
+
+    When `stop` is set, saves after the step under way and leaves. Returns whether the end
+    was reached.
+    """
     progress = trainer.progress
-    for loss in train(trainer, lessons, available):
+    began = time.perf_counter() - progress.seconds
+    losses: list[float] = []
+    for loss in train(trainer, lessons):
         losses.append(loss)
+        progress.seconds = time.perf_counter() - began
         if progress.step % every == 0 or progress.visits >= trainer.recipe.visits:
-            progress.seconds = time.perf_counter() - began
             matches = watch.match(trainer.student, lessons.corpus)
-            mean = float(np.mean(losses))
-            progress.curve.append({"visits": progress.visits, "loss": mean, **matches})
+            point = {"visits": progress.visits, "loss": float(np.mean(losses)), **matches}
+            progress.curve.append(point)
             losses.clear()
             write_checkpoint(trainer.state(), work / "checkpoint.pt")
-            rate = trainer.recipe.rate(progress.step, progress.visits)
-            print(
-                f"step {progress.step} epoch {progress.epoch} of {len(progress.shards)} shards "
-                f"visits {progress.visits:,} loss {mean:.3f} rate {rate:.1e} "
-                f"{progress.seconds:.0f} s · held out: "
-                + ", ".join(f"{name} {value:.4f}" for name, value in matches.items()),
-                flush=True,
-            )
+            print(report(progress, point), flush=True)
+        elif stop.is_set():
+            write_checkpoint(trainer.state(), work / "checkpoint.pt")
+        if stop.is_set():
+            break
+    return progress.visits >= trainer.recipe.visits
 
 
-def prepare(
-    plan: teacher.Plan, recipe: Recipe, work: Path, start: Path | None
-) -> tuple[Trainer, Lessons]:
-    """Everything training needs.
+def report(progress: Progress, point: dict[str, float]) -> str:
+    """One line of how training stands."""
+    matches = ", ".join(f"{name} {point[name]:.4f}" for name in ("all", *evaluate.REASONS))
+    return (
+        f"step {progress.step} epoch {progress.epoch} of {len(progress.shards)} shards "
+        f"visits {progress.visits:,} loss {point['loss']:.3f} {progress.seconds:.0f} s "
+        f"· held out: {matches}"
+    )
 
-    Continues from the checkpoint in `work` if there is one; else begins with the drafter in
-    `start`, or without it with the target's first layers. Raises ValueError if that drafter has
-    another number of layers.
+
+def prepare(plan: teacher.Plan, recipe: Recipe, start: Path | None) -> Trainer:
+    """A trainer that continues from the checkpoint in the work folder if there is one.
+
+    Else it begins with the drafter in `start`, or without it with the target's first layers.
+    Raises ValueError if that drafter has another number of layers.
     """
-    lessons = Lessons(plan.corpus, plan.order, plan.laws, recipe)
     vocab_ids = torch.from_numpy(plan.vocabulary).long()
     target = Target.load(plan.target_folder)
     if start is None:
@@ -264,14 +273,22 @@ def prepare(
         if student.shape.layers != recipe.layers:
             raise ValueError(f"{start} has {student.shape.layers} layers, not {recipe.layers}")
     trainer = Trainer(student, recipe, teacher.working_dtype())
-    checkpoint = work / "checkpoint.pt"
+    checkpoint = plan.work / "checkpoint.pt"
     if checkpoint.exists():
         trainer.restore(torch.load(checkpoint, weights_only=True))
         print(f"continuing from {trainer.progress.visits:,} visits", flush=True)
-    return trainer, lessons
+    return trainer
 
 
-def main() -> None:
+def stop_on_signals() -> threading.Event:
+    """An event that Ctrl+C or a request to terminate sets, instead of breaking off a step."""
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    return stop
+
+
+def main(stop: threading.Event) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -311,12 +328,15 @@ def main() -> None:
         cooldown=options.cooldown,
     )
     plan = teacher.Plan.make(options.target, options.text, options.work, recipe.seed, options.start)
-    trainer, lessons = prepare(plan, recipe, options.work, options.start)
     available = plan.finished if options.laws_at_hand else lambda: list(range(plan.shard_count))
+    lessons = Lessons(plan.corpus, plan.order, plan.laws, available, recipe)
+    trainer = prepare(plan, recipe, options.start)
     watch = evaluate.Watch.load(plan, options.seed)
-    run(trainer, lessons, available, watch, options.work, options.every)
+    if not run(trainer, lessons, watch, options.work, options.every, stop):
+        print(f"stopped at {trainer.progress.visits:,} visits; the same line goes on from there")
+        return
     print(card(ship(options.work, options.target, options.text, options.out)))
 
 
 if __name__ == "__main__":
-    main()
+    main(stop_on_signals())

@@ -36,6 +36,9 @@ ALPHA_TEMPERATURE = 0.7
 ROWS_PER_PASS = 8
 K = (1, 2, 3, 4)
 
+# Why a row was withheld: the names of its groups in figures taken during training.
+REASONS = ("family", "template", "topic")
+
 Figures = dict[str, Any]
 
 
@@ -64,11 +67,7 @@ class Watch:
         source = np.random.default_rng(seed)
         groups = {
             name: tuple(int(row) for row in source.permutation(rows)[:WATCH_ROWS])
-            for name, rows in (
-                ("family", plan.split.unseen_family),
-                ("template", plan.split.unseen_template),
-                ("topic", plan.split.unseen_topic),
-            )
+            for name, rows in zip(REASONS, plan.split.by_reason, strict=True)
         }
         path = plan.work / "watch.npz"
         rows = [row for group in groups.values() for row in group]
@@ -112,19 +111,14 @@ def measure(student: Student, target: Target, corpus: text.Corpus, split: text.S
     """All held-out figures of a card: greedy by reason withheld and by family, and alpha."""
     greedy = [row for row in split.held_out if corpus.temperature[row] == 0]
     found = dict(zip(greedy, hits(student, corpus, greedy), strict=True))
-    reasons = {
-        "unseen family": split.unseen_family,
-        "unseen template": split.unseen_template,
-        "unseen topic": split.unseen_topic,
-    }
     families = sorted({split.families[row] for row in greedy})
     written = np.concatenate([corpus.reply(row) for row in split.held_out])
     return {
         "vocabulary_coverage": float(np.isin(written, student.vocab_ids.numpy()).mean()),
         "temperature_0": summary(list(found.values())),
         "by_reason": {
-            name: summary([found[row] for row in rows if row in found])
-            for name, rows in reasons.items()
+            f"unseen {name}": summary([found[row] for row in rows if row in found])
+            for name, rows in zip(REASONS, split.by_reason, strict=True)
         },
         "by_family": {
             family: summary([found[row] for row in greedy if split.families[row] == family])

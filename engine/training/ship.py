@@ -162,7 +162,7 @@ def _learning(curve: Sequence[Point], recipe: Facts) -> list[str]:
     marks = np.geomspace(1, max(1, len(curve)), 10).round().astype(int) - 1
     for place in sorted(set(marks.tolist())) if curve else ():
         point = curve[place]
-        shares = " | ".join(f"{point[name]:.3f}" for name in ("all", "family", "template", "topic"))
+        shares = " | ".join(f"{point[name]:.3f}" for name in ("all", *evaluate.REASONS))
         lines.append(f"| {int(point['visits']):,} | {point['loss']:.3f} | {shares} |")
     gain = gain_per_doubling(curve, recipe)
     if gain is not None:

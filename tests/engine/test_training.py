@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
@@ -71,7 +72,7 @@ def tiny_trainer(recipe: distil.Recipe) -> tuple[distil.Trainer, distil.Lessons]
         rows = order[shard * teacher.SHARD_ROWS : (shard + 1) * teacher.SHARD_ROWS]
         return teacher.compute(target, corpus, rows, vocab_ids)
 
-    lessons = distil.Lessons(corpus, order, laws, recipe)
+    lessons = distil.Lessons(corpus, order, laws, lambda: [0], recipe)
     learner = student.Student.from_target(target, recipe.layers, vocab_ids)
     return distil.Trainer(learner, recipe, torch.float32), lessons
 
@@ -137,15 +138,15 @@ def test_the_packed_decoder_equals_transformers() -> None:
 
 def test_an_interrupted_run_ends_with_the_same_weights(tmp_path: Path) -> None:
     whole, lessons = tiny_trainer(RECIPE)
-    losses = list(distil.train(whole, lessons, lambda: [0]))
+    losses = list(distil.train(whole, lessons))
     assert whole.progress.epoch > 1, "the run must cross epochs to mean anything"
 
     first, lessons = tiny_trainer(RECIPE)
-    list(islice(distil.train(first, lessons, lambda: [0]), len(losses) // 2))
+    list(islice(distil.train(first, lessons), len(losses) // 2))
     distil.write_checkpoint(first.state(), tmp_path / "checkpoint.pt")
     second, lessons = tiny_trainer(RECIPE)
     second.restore(torch.load(tmp_path / "checkpoint.pt", weights_only=True))
-    rest = list(distil.train(second, lessons, lambda: [0]))
+    rest = list(distil.train(second, lessons))
 
     assert losses[-len(rest) :] == rest
     for name, tensor in weights(whole).items():
@@ -154,15 +155,15 @@ def test_an_interrupted_run_ends_with_the_same_weights(tmp_path: Path) -> None:
 
 def test_a_longer_run_is_the_same_until_the_rate_falls() -> None:
     short, lessons = tiny_trainer(RECIPE)
-    losses = list(islice(distil.train(short, lessons, lambda: [0]), 10))
+    losses = list(islice(distil.train(short, lessons), 10))
     long, lessons = tiny_trainer(replace(RECIPE, visits=2 * RECIPE.visits))
-    assert list(islice(distil.train(long, lessons, lambda: [0]), 10)) == losses
+    assert list(islice(distil.train(long, lessons), 10)) == losses
 
 
 def test_a_text_shorter_than_a_step_is_refused() -> None:
     trainer, lessons = tiny_trainer(replace(RECIPE, step_tokens=10_000))
     with pytest.raises(ValueError, match="fewer reply tokens"):
-        next(distil.train(trainer, lessons, lambda: [0]))
+        next(distil.train(trainer, lessons))
 
 
 def test_a_checkpoint_of_another_vocabulary_is_refused() -> None:
@@ -346,8 +347,16 @@ def test_one_command_goes_from_text_to_card(
     )
     monkeypatch.setattr(sys, "argv", line.split())
     monkeypatch.setattr(teacher, "SHARD_ROWS", 16)
-    distil.main()
+    stopped = threading.Event()
+    stopped.set()
+    distil.main(stopped)
+    assert "stopped at" in capsys.readouterr().out
+    assert (tmp_path / "work" / "checkpoint.pt").exists()
+    assert not out.exists()
+
+    distil.main(threading.Event())
     progress = capsys.readouterr().out
+    assert "continuing from" in progress
     assert "held out: all " in progress
     facts = json.loads((out / "card.json").read_text())
     assert facts["finished"]
@@ -360,7 +369,7 @@ def test_one_command_goes_from_text_to_card(
     further = f"distil --target {target} --text {tmp_path / 'text.npz'} --work {tmp_path / 'more'}"
     further += f" --out {tmp_path / 'next'} --start {out} --visits 40 --every 1 --step-tokens 20"
     monkeypatch.setattr(sys, "argv", further.split())
-    distil.main()
+    distil.main(threading.Event())
     begun = student.load(out, torch.zeros(SHAPE.vocab_size, SHAPE.hidden)).decoder.state_dict()
     ended = student.load(tmp_path / "next", torch.zeros(SHAPE.vocab_size, SHAPE.hidden))
     moved = {
