@@ -79,14 +79,14 @@ def command(recipe: Facts, texts: Sequence[Path]) -> str:
 
 
 def gain_per_doubling(curve: Sequence[Point], recipe: Facts) -> float | None:
-    """Slope of the held-out match against log2(visits), at the constant learning rate.
+    """Slope of the held-out match against log2(visits), before the rate's final fall.
 
-    Over the later half of that part of the curve; None while it has fewer than four points.
+    Over the later half of that part of the curve; None while that is fewer than three points.
     """
     cooled = (1 - recipe["cooldown"]) * recipe["visits"]
     constant = [point for point in curve if point["visits"] <= cooled]
     late = constant[len(constant) // 2 :]
-    if len(late) < 4:
+    if len(late) < 3:
         return None
     doublings = np.log2([point["visits"] for point in late])
     return float(np.polyfit(doublings, [point["all"] for point in late], 1)[0])
@@ -168,8 +168,8 @@ def _learning(curve: Sequence[Point], recipe: Facts) -> list[str]:
     if gain is not None:
         lines += [
             "",
-            f"At the constant rate each doubling of visits lately added {gain:+.3f} to the match. "
-            "*Extrapolation, not measured:* one more doubling on this text would be expected to "
+            f"Before the final fall of the rate, each doubling of visits added {gain:+.3f} to the "
+            "match. *Extrapolation, not measured:* one more doubling on this text would be expected to "
             "add no more than that; more text of the target's own is the surer way up.",
         ]
     return [*lines, ""]
