@@ -8,6 +8,7 @@ Knows which part does what; does none of it.
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -129,9 +130,9 @@ class Engine:
                 Start(prompt, settings=settings, max_new_tokens=tokens), settings.drafter, ""
             ),
             self._catalogue.names,
-            key=f"{self.name} {m.device} {m.dtype} {m.kernel} {m.threads}",
+            key=f"{self.name} {m.device} {m.dtype} {m.kernel} {m.threads} {_speed_mark()}",
             memory=fetch.cache_root() / "auto.json",
-            progress=lambda name: self._report(EngineState("measuring", f"Measuring {name}")),
+            progress=lambda step: self._report(EngineState("measuring", f"Measuring {step}")),
         )
 
     def check(self, settings: Settings) -> None:
@@ -183,6 +184,19 @@ class Engine:
             self._unigram,
             header,
         )
+
+
+def _speed_mark() -> str:
+    """Changes with whatever else decides how fast a drafter is: code, libraries, weights."""
+    here = Path(__file__).parent
+    code = [*(here / name for name in _SPEED), *sorted(here.glob("drafters/*.py"))]
+    digest = hashlib.sha256(torch.__version__.encode())
+    for path in (*code, *sorted(DRAFTERS.rglob("*.json"))):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+_SPEED = ("decode.py", "kernels.py", "llama.py", "lowbit.py", "rowpass.py", "tiles.py")
 
 
 def _makers(target: Runner, kernel: Kernels) -> Makers:

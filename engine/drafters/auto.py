@@ -1,8 +1,9 @@
-"""Which drafter is fastest here: measured on this machine once, then remembered.
+"""Which drafter is fastest here: measured on this machine, then remembered.
 
 Each candidate writes a few short texts at temperature 0 with the default settings; the one
 with the most tokens a second is taken. What was measured lies in the user's cache, under the
-machine, target, kernel and program it was measured with.
+machine, target, kernel and program it was measured with. It is measured anew when the target
+alone proves much faster than it was then: the machine had something else to do that day.
 """
 
 from __future__ import annotations
@@ -10,19 +11,27 @@ from __future__ import annotations
 import json
 import os
 import statistics
+import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from datetime import date
 from pathlib import Path
 
 from engine.decode import Session
 from engine.trace import Round, Settings
 
 CANDIDATES = ("copy-8", "copy-4g64", "small", "hybrid", "retrieval", "n-gram")
+ALONE = "none"
 PROMPTS = (
     "Explain how a bicycle stays upright when it moves.",
     "Write a polite note asking a neighbour to water the plants.",
 )
 NEW_TOKENS = 28
+PACE_TOKENS = 8  # tell how fast the machine is now
+MUCH_FASTER = 1.5
+
+Begin = Callable[[str, Settings, int], Session]
+"""Starts a run of a prompt with settings and at most so many new tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,79 +42,110 @@ class Choice:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Tokens a second by drafter, `ALONE` among them, and the day they were measured.
+
+    A drafter that failed has rate 0.
+    """
+
+    rates: dict[str, float]
+    day: str
+
+
 def choose(
-    begin: Callable[[str, Settings, int], Session],
+    begin: Begin,
     names: Sequence[str],
     key: str,
     memory: Path,
-    progress: Callable[[str], None] = lambda name: None,
+    progress: Callable[[str], None] = lambda step: None,
 ) -> Choice:
     """Return the fastest of `names`, measuring unless `memory` knows it under `key`.
 
-    `begin(prompt, settings, max_new_tokens)` starts a run; `progress` hears of each candidate
-    before it is measured.
+    `progress` hears of each step before it is measured.
     """
-    candidates = ["none", *(name for name in CANDIDATES if name in names)]
-    known = _recall(memory).get(key, {})
-    if not set(candidates) <= set(known):
-        known = measure(begin, candidates, progress)
+    candidates = [ALONE, *(name for name in CANDIDATES if name in names)]
+    known = _recall(memory).get(key)
+    if known is None or not set(candidates) <= set(known.rates) or _was_busy(known, begin):
+        known = Measured(measure(begin, candidates, progress), date.today().isoformat())
         _remember(memory, key, known)
-    return explain({name: known[name] for name in candidates[1:]}, known["none"])
+    return explain({name: known.rates[name] for name in candidates}, known.day)
 
 
 def measure(
-    begin: Callable[[str, Settings, int], Session],
-    names: Sequence[str],
-    progress: Callable[[str], None],
+    begin: Begin, names: Sequence[str], progress: Callable[[str], None]
 ) -> dict[str, float]:
-    """Tokens a second of each drafter; "none" is the target alone.
+    """Tokens a second of each drafter; `ALONE` is the target alone.
 
     All write one text before any writes the next, and a round counts with its median time: a
-    moment in which the machine was busy elsewhere should not decide.
+    moment in which the machine was busy elsewhere should not decide. A drafter that cannot be
+    had here, or fails, has 0; so the target alone has to work.
     """
     rounds: dict[str, list[Round]] = {name: [] for name in names}
-    for prompt in PROMPTS:
-        for name in names:
-            progress(name)
-            made = begin(prompt, Settings(drafter=name), NEW_TOKENS).rounds()
-            rounds[name] += [each for each in made if not each.cold]
-    return {name: _rate(made) for name, made in rounds.items()}
+    failed: set[str] = set()
+    steps = [(prompt, name) for prompt in PROMPTS for name in names]
+    for number, (prompt, name) in enumerate(steps, 1):
+        progress(f"{name}, {number} of {len(steps)}")
+        if name in failed:
+            continue
+        try:
+            made = list(begin(prompt, Settings(drafter=name), NEW_TOKENS).rounds())
+        except Exception:
+            if name == ALONE:
+                raise
+            traceback.print_exc()
+            failed.add(name)
+        else:
+            rounds[name] += made
+    return {name: 0.0 if name in failed else _rate(rounds[name]) for name in names}
+
+
+def _was_busy(known: Measured, begin: Begin) -> bool:
+    """Whether the target alone is much faster now than when `known` was measured."""
+    now = _rate(list(begin(PROMPTS[0], Settings(drafter=ALONE), PACE_TOKENS).rounds()))
+    return now > MUCH_FASTER * known.rates[ALONE]
 
 
 def _rate(rounds: Sequence[Round]) -> float:
-    if not rounds:
+    warm = [each for each in rounds if not each.cold]
+    if not warm:
         return 0.0
-    tokens = statistics.mean(len(each.committed) for each in rounds)
-    return tokens / statistics.median(each.seconds for each in rounds)
+    tokens = statistics.mean(len(each.committed) for each in warm)
+    return tokens / statistics.median(each.seconds for each in warm)
 
 
-def explain(rates: dict[str, float], alone: float) -> Choice:
-    """The fastest of `rates` (tokens a second by name), and the sentence that says so."""
-    best = max(rates, key=lambda name: rates[name])
-    figures = f"{best}: {rates[best]:.0f} tok/s here against {alone:.0f} alone"
+def explain(rates: dict[str, float], day: str) -> Choice:
+    """The fastest drafter of `rates` (tokens a second by name), and the sentence that says so."""
+    alone = rates[ALONE]
+    best = max((name for name in rates if name != ALONE), key=lambda name: rates[name])
+    figures = f"{best}: {rates[best]:.0f} tok/s here against {alone:.0f} alone, measured {day}"
     if rates[best] >= alone:
         return Choice(best, figures)
-    return Choice(best, f"{figures}, and no drafter here is faster than the target alone")
+    return Choice(best, f"{figures}; no drafter here is faster than the target alone")
 
 
-def _recall(memory: Path) -> dict[str, dict[str, float]]:
+def _recall(memory: Path) -> dict[str, Measured]:
     """What was measured before; nothing when the file is missing or not ours."""
     try:
         known = json.loads(memory.read_text(encoding="utf-8"))
         return {
-            str(key): {str(name): float(rate) for name, rate in rates.items()}
-            for key, rates in known.items()
+            str(key): Measured(
+                {str(name): float(rate) for name, rate in each["rates"].items()}, str(each["day"])
+            )
+            for key, each in known.items()
         }
-    except (OSError, ValueError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
 
 
-def _remember(memory: Path, key: str, rates: dict[str, float]) -> None:
+def _remember(memory: Path, key: str, measured: Measured) -> None:
     """Write it down for next time; a cache that cannot be written costs only time."""
+    known = _recall(memory) | {key: measured}
     try:
         memory.parent.mkdir(parents=True, exist_ok=True)
         fresh = memory.with_suffix(f".{os.getpid()}")
-        fresh.write_text(json.dumps(_recall(memory) | {key: rates}, indent=1), encoding="utf-8")
+        body = {key: asdict(each) for key, each in known.items()}
+        fresh.write_text(json.dumps(body, indent=1), encoding="utf-8")
         fresh.replace(memory)
     except OSError:
         return

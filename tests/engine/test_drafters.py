@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from datetime import date
 
 import numpy as np
 import pytest
@@ -389,27 +390,26 @@ class Rates:
         )
 
 
-def test_auto_takes_the_fastest_and_says_why(tmp_path):
+def test_auto_takes_the_fastest_and_says_why_and_when(tmp_path):
     rates = Rates({"none": 0.02, "copy-8": 0.001, "n-gram": 0.015})
     chosen = auto.choose(rates.begin, ("n-gram", "copy-8", "layer-skip-20"), "here", tmp_path / "a")
     assert chosen.drafter == "copy-8"
     assert chosen.reason.startswith("copy-8: ")
-    assert chosen.reason.endswith(" alone")
+    assert chosen.reason.endswith(f" alone, measured {date.today().isoformat()}")
 
 
 def test_auto_measures_once_for_each_machine(tmp_path):
     memory = tmp_path / "cache" / "auto.json"
     rates = Rates({"none": 0.02, "copy-8": 0.001})
     first = auto.choose(rates.begin, ("copy-8",), "here", memory)
-    count = len(rates.measured)
-    assert count == 2 * len(auto.PROMPTS)
+    assert rates.measured.count("copy-8") == len(auto.PROMPTS)
     assert auto.choose(rates.begin, ("copy-8",), "here", memory) == first
-    assert len(rates.measured) == count
+    assert rates.measured.count("copy-8") == len(auto.PROMPTS)
     auto.choose(rates.begin, ("copy-8",), "elsewhere", memory)
-    assert len(rates.measured) == 2 * count
+    assert rates.measured.count("copy-8") == 2 * len(auto.PROMPTS)
     memory.write_text("{broken")
     auto.choose(rates.begin, ("copy-8",), "here", memory)
-    assert len(rates.measured) == 3 * count
+    assert rates.measured.count("copy-8") == 3 * len(auto.PROMPTS)
 
 
 def test_auto_measures_again_when_there_is_a_new_drafter(tmp_path):
@@ -420,10 +420,36 @@ def test_auto_measures_again_when_there_is_a_new_drafter(tmp_path):
     assert set(rates.measured) == {"none", "copy-8", "n-gram"}
 
 
+@pytest.mark.parametrize(("pace", "again"), [(1.0, False), (3.0, False), (0.5, True)])
+def test_auto_measures_again_when_the_machine_was_busy_then(tmp_path, pace, again):
+    rates = Rates({"none": 0.02, "n-gram": 0.015})
+    auto.choose(rates.begin, ("n-gram",), "here", tmp_path / "a")
+    rates.measured.clear()
+    rates.seconds = {name: seconds * pace for name, seconds in rates.seconds.items()}
+    auto.choose(rates.begin, ("n-gram",), "here", tmp_path / "a")
+    assert ("n-gram" in rates.measured) == again
+
+
+def test_auto_goes_without_a_drafter_that_fails(tmp_path):
+    rates = Rates({"none": 0.02, "n-gram": 0.015})  # of copy-8 it knows nothing: KeyError
+    steps: list[str] = []
+    chosen = auto.choose(rates.begin, ("copy-8", "n-gram"), "here", tmp_path / "a", steps.append)
+    assert chosen.drafter == "n-gram"
+    assert steps[0] == f"none, 1 of {3 * len(auto.PROMPTS)}"
+    rates.measured.clear()
+    assert auto.choose(rates.begin, ("copy-8", "n-gram"), "here", tmp_path / "a") == chosen
+    assert "copy-8" not in rates.measured, "and does not try it again at every start"
+
+
+def test_auto_fails_only_with_the_target(tmp_path):
+    with pytest.raises(KeyError):
+        auto.choose(Rates({"n-gram": 0.015}).begin, ("n-gram",), "here", tmp_path / "a")
+
+
 def test_auto_admits_that_nothing_pays():
-    chosen = auto.explain({"small": 20.0, "n-gram": 31.4}, 33.0)
+    chosen = auto.explain({"none": 33.0, "small": 20.0, "n-gram": 31.4}, "2026-03-04")
     assert chosen.drafter == "n-gram"
     assert chosen.reason == (
-        "n-gram: 31 tok/s here against 33 alone, and no drafter here is faster than the target "
-        "alone"
+        "n-gram: 31 tok/s here against 33 alone, measured 2026-03-04; no drafter here is faster "
+        "than the target alone"
     )
