@@ -19,7 +19,7 @@ from visualizer.stage.frame import BLOCK, PATTERNS, SHATTER, Frame
 from visualizer.stage.layout import DEPTH, HEIGHT, MARGIN, Place, page_of
 from visualizer.stage.parts import Parts
 from visualizer.stage.schedule import factor_of, schedule
-from visualizer.stage.stand import NAMED_ROUNDS, Stand, stand_for
+from visualizer.stage.stand import LINES_BACK, NAMED_ROUNDS, Stand, stand_for
 from visualizer.stage.theme import RGB, Role, Theme, theme
 from visualizer.stage.timeline import RoundSpans, Span, Timeline
 from visualizer.stage.view import View
@@ -30,7 +30,6 @@ DROP_HEIGHT = 1.25
 LANDING = (2.6, -1.6)  # up and back: the target's own token comes from its side
 SHARDS_SEEN = 0.9  # seconds
 GROUND_EM = 0.42
-LINES_BACK = 3  # so many lines in all stand; the last of them sinks as the next one comes
 DIMMED = 0.27  # of the way into the background, for each line of age
 FLOOR = 0.012  # just above the ground
 
@@ -142,7 +141,7 @@ def _text_so_far(parts: Parts, m: _Moment) -> None:
     ages = m.stand.line - np.repeat(
         [line for line, _ in matters], [len(matter.blocks) for _, matter in matters]
     )
-    dim = 1.0 - DIMMED * np.clip(ages, 0.0, LINES_BACK)
+    dim = 1.0 - DIMMED * np.clip(ages, 0.0, LINES_BACK - 1)
     sunk = np.clip(ages - (LINES_BACK - 1), 0.0, 1.0)
     rows = blocks.receded(whole.blocks, dim, sunk, m.colors)
     ink = whole.ink.copy()

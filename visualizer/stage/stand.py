@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from visualizer.stage.camera import DIRECTIONS, Free, Point, Pose, between, frame_points
-from visualizer.stage.layout import HEIGHT, MARGIN, PITCH, Page
+from visualizer.stage.layout import HEIGHT, MARGIN, PITCH, PROMPT_BACK, Page
 from visualizer.stage.models import (
     DRAFTER_HEIGHT,
     DRAFTER_RADIUS,
@@ -23,6 +23,7 @@ SHORTEST = 13.6  # the camera frames at least this much of a line
 LEAD = 0.6  # free ground before a line's start
 NAMED_ROUNDS = 2  # rounds in which the zones' names are written beside the lines
 NAMES = 2.6  # room for them before a line's start
+LINES_BACK = 3  # so many lines in all stand; the last of them sinks as the next one comes
 
 
 class Lens(NamedTuple):
@@ -65,27 +66,30 @@ def stand_for(page: Page, index: int, view: View) -> Stand:
     named = index < NAMED_ROUNDS
     prompt = max((row[-1].right for row in page.prompt.lines if row), default=0.0)
     if index < 0:
-        return _stand(page.prompt.line, -NAMES, prompt, lens)
+        return _stand(page.prompt.line, -NAMES, prompt, lens, page.prompt.line)
     place = page.places[index]
     if named:
-        return _stand(place.line, -NAMES, max(place.reach, prompt), lens)
+        return _stand(place.line, -NAMES, max(place.reach, prompt), lens, place.line)
     return _stand(place.line, place.before - MARGIN, place.reach, lens)
 
 
 @lru_cache(maxsize=256)
-def _stand(line: int, left: float, right: float, lens: Lens) -> Stand:
+def _stand(line: int, left: float, right: float, lens: Lens, named: int = 0) -> Stand:
     """Frame what lies from `left` to `right` on a line, with both models in the picture.
 
-    Short stretches get the same frame as long ones, so that the camera seldom has to move.
+    The `named` lines before it have names at their start that must be seen, too. Short
+    stretches get the same frame as long ones, so that the camera seldom has to move.
     """
     z = line * PITCH
     middle = max((left + right) / 2, SHORTEST / 2 + min(left, -LEAD))
     left, right = min(left, middle - SHORTEST / 2), max(right, middle + SHORTEST / 2)
     target = (middle + 0.16 * (right - left), TARGET_BACK[0], z + TARGET_BACK[1])
     reach = 1.2 * TARGET_RADIUS
+    names = min(named, LINES_BACK - 1) * PITCH + PROMPT_BACK
     front = PARKED[1] + 1.5 * DRAFTER_RADIUS
     points = [
         *((x, y, z + dz) for x in (left, right) for y in (0.0, 1.4) for dz in (-0.8, front)),
+        *([(left, 0.0, z - names)] if named else []),
         *((x, DRAFTER_HEIGHT + DRAFTER_RADIUS, z) for x in (left, right)),
         *(tuple(np.add(target, axis)) for axis in np.vstack([np.eye(3), -np.eye(3)]) * reach),
     ]

@@ -95,7 +95,7 @@ _DARK: dict[Role, str] = {
 _LIGHT: dict[Role, str] = {
     "prompt": "#596273",
     "guess": "#4FA5DE",
-    "box": "#38A08F",
+    "box": "#3BA896",
     "committed": "#2A61B4",
     "rejected": "#C4421D",
     "discarded": "#757A83",
