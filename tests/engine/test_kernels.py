@@ -203,8 +203,11 @@ def test_a_helper_that_never_comes_delays_nothing() -> None:
     assert kernel.logits(kernel.hidden(IDS[:5], 0, cache)).equal(straight.forward(IDS[:5]))
 
 
-def test_codes_run_as_codes() -> None:
-    assert isinstance(coarse(tiny.LANED).qkv, Codes)
+def test_codes_run_as_codes(rows: kernels.Kernels) -> None:
+    kernel = rows.runner(coarse(tiny.LANED), 64).kernel
+    assert isinstance(kernel, kernels.RowKernel)
+    for values, scales in (*kernel._matrices, kernel._head):
+        assert (values.dtype, scales.dtype) == (np.int8, np.float32)
 
 
 def test_the_real_target_writes_the_same_at_every_width(target_folder: Path) -> None:
