@@ -15,7 +15,7 @@ from torch import Tensor
 
 from engine import kernels
 from engine.llama import Cache, Kernel, LlamaConfig, Runner, Weights
-from engine.lowbit import Codes, Width, copy_of
+from engine.lowbit import Width, copy_of
 
 IDS = torch.randint(0, 64, (90,), generator=torch.Generator().manual_seed(2)).tolist()
 WIDTHS = (1, 2, 3, 4, 5, 6, 7, 9, 17, 32)
