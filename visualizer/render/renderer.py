@@ -214,7 +214,7 @@ class Renderer:
         self._glass.upload(_back_to_front(frame.glass, eye))
         self._matter.upload(frame.glass[frame.glass["fill"] > 0])
         self._boxes.upload(_back_to_front(frame.boxes, eye))
-        self._contact.upload(np.concatenate([frame.solids, frame.glass]))
+        self._contact.upload(contract.joined([frame.solids, frame.glass]))
         self._spheres.upload(frame.spheres)
         self._glyphs.upload(frame.glyphs)
         self._beams.upload(frame.beams)

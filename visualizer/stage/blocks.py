@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visualizer.stage import pick, text
-from visualizer.stage.frame import BLOCK, GLYPH
+from visualizer.stage.frame import BLOCK, GLYPH, joined
 from visualizer.stage.layout import DEPTH, HEIGHT, PROMPT_HEIGHT, Place, PromptPlace, Slot
 from visualizer.stage.theme import EMBLEMS, RGB, Role, Theme, theme
 
@@ -81,9 +81,9 @@ def merged(parts: Sequence[Matter]) -> Matter:
     engravings = [part.engraving for part in parts]
     shifts = np.cumsum([0, *(len(part.blocks) for part in parts)])
     return Matter(
-        np.concatenate([part.blocks for part in parts]),
+        joined([part.blocks for part in parts]),
         Engraving(
-            np.concatenate([each.glyphs for each in engravings]),
+            joined([each.glyphs for each in engravings]),
             np.concatenate([e.owner + shift for e, shift in zip(engravings, shifts, strict=False)]),
             np.concatenate([each.front for each in engravings]),
             np.concatenate([each.emblem for each in engravings]),
@@ -117,7 +117,7 @@ def engrave(
                 parts.append(text.rows(quads, origin, np.array((em, 0.0, 0.0)), up, _UNTOLD))
             owners += [index] * 2 * len(quads)
             shapes += [bool(shape)] * 2 * len(quads)
-    glyphs = np.concatenate(parts) if parts else np.zeros(0, GLYPH)
+    glyphs = joined(parts) if parts else np.zeros(0, GLYPH)
     on_front = glyphs["up"][:, 1] > 0
     return Engraving(glyphs, np.array(owners, int), on_front, np.array(shapes, bool))
 

@@ -6,6 +6,7 @@ are the vertex contract: shaders read these very fields, and a test holds them t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -69,6 +70,13 @@ GLYPH = np.dtype(
 )
 
 PATTERNS = 4
+
+
+def joined(rows: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
+    """Arrays of one of these dtypes as one. (numpy would first reconcile all their fields.)"""
+    dtype = rows[0].dtype
+    plain = np.concatenate([each.view(f"V{dtype.itemsize}") for each in rows])
+    return plain.view(dtype)
 
 
 @dataclass(frozen=True, slots=True)

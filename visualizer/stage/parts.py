@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from visualizer.stage.frame import joined
 from visualizer.stage.theme import RGB
 
 Rows = NDArray[np.void]
@@ -28,4 +29,4 @@ class Parts:
 
     def arrays(self) -> dict[str, Rows]:
         """One array per name, for `Frame`."""
-        return {name: np.concatenate(rows) for name, rows in self._rows.items()}
+        return {name: joined(rows) for name, rows in self._rows.items()}

@@ -82,6 +82,8 @@ def elided(words: str, width: float) -> str:
 
 def legible(words: str) -> str:
     """`words` with every character the current font lacks in its visible form, ⟨U+4E2D⟩."""
+    if words.isascii():
+        return words
     font = imgui.get_font()
     return "".join(
         char if ord(char) < 128 or font.is_glyph_in_font(ord(char)) else f"⟨U+{ord(char):04X}⟩"

@@ -1,0 +1,85 @@
+"""What a frame costs in Python, part by part: a report, never an assertion.
+
+    GALLIUM_NOOP=1 python tests/perf/frame_cost.py
+
+Two hundred blocks, three shatters and the panels, at the moments of real rounds. With Mesa's
+GALLIUM_NOOP the driver throws all drawing away, so that what is left is our side alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from engine.codec import read_run
+from scenes import CATALOG
+from visualizer.app import scene_named
+from visualizer.config import RecordOptions
+from visualizer.recorder import still_app
+from visualizer.render.context import create_context
+from visualizer.render.renderer import Renderer
+from visualizer.stage.frame import Frame
+from visualizer.ui.overlay import Overlay
+
+BLOCKS, SHATTERS = 200, 3
+RUN = Path(__file__).parents[2] / "assets" / "runs" / "1-photosynthesis-hybrid.jsonl"
+
+
+def heavy(frame: Frame, shatters: np.ndarray) -> Frame:
+    """The frame with its blocks repeated to 200, and three shatters."""
+    times = -(-BLOCKS // max(len(frame.solids), 1))
+    solids = np.concatenate([frame.solids] * times)[:BLOCKS]
+    return replace(frame, solids=solids, shatters=np.repeat(shatters[:1], SHATTERS))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--frames", type=int, default=600)
+    options = parser.parse_args()
+    context = create_context()
+    renderer, overlay = Renderer(context, (1280, 720), "software"), Overlay()
+    scene = scene_named(CATALOG, "full-loop")
+    app = still_app(renderer, overlay, scene, read_run(RUN), RecordOptions(out=Path()))
+    trace, timeline, view = app._trace, app._timeline, app.view()
+    assert timeline is not None
+    burst = next(spans for spans in timeline.spans if spans.crack.duration > 0).shatter
+    shatters = scene.compose(trace, timeline, burst.start + 0.2, view).shatters
+    costs: dict[str, list[float]] = {}
+
+    def timed(name: str, work: Callable[[], Any]) -> Any:
+        start = time.perf_counter()
+        made = work()
+        costs.setdefault(name, []).append(time.perf_counter() - start)
+        return made
+
+    for t in np.linspace(0.0, timeline.duration, options.frames).tolist():
+        app.clock = replace(app.clock, t=t, playing=False)
+        frame = timed("compose", lambda t=t: scene.compose(trace, timeline, t, view))
+        timed("hud", lambda t=t: scene.hud(trace, timeline, t))
+        frame = heavy(frame, shatters)
+        timed("draw", lambda frame=frame: renderer.draw(frame))
+        model = app.model()
+        timed("panels", lambda model=model: overlay.frame(model, (1280, 720), 1.0, 1 / 60))
+        timed("panels' GL", lambda: app._pass.render(overlay.draw_data, renderer.picture))
+    table = {name: np.array(values[20:]) * 1e3 for name, values in costs.items()}
+    table["whole frame"] = np.sum(list(table.values()), axis=0)
+    whole = np.median(table["whole frame"])
+    print(f"{context.info['GL_RENDERER']}, {options.frames} frames, milliseconds")
+    print(f"{'part':12} {'p50':>7} {'p99':>7} {'share':>7}")
+    for name, values in table.items():
+        p50, p99 = np.percentile(values, (50, 99))
+        print(f"{name:12} {p50:7.2f} {p99:7.2f} {p50 / whole:7.0%}")
+    overlay.close()
+
+
+if __name__ == "__main__":
+    main()
