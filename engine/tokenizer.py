@@ -64,18 +64,16 @@ class Tokenizer:
             model = json.loads((folder / "config.json").read_text(encoding="utf-8"))
             if '"ByteLevel"' not in rules:
                 raise TokenizerError(f"the tokenizer of {folder.name} does not work on bytes")
-            eos = model.get("eos_token_id")
-            eos_ids = tuple(eos) if isinstance(eos, list) else () if eos is None else (int(eos),)
-            return cls(rules, config, eos_ids, int(model.get("vocab_size") or 0))
+            eos_ids = _eos_ids(model)
+            generation = folder / "generation_config.json"
+            if generation.is_file():  # often names more of them: end of turn, end of message
+                eos_ids += _eos_ids(json.loads(generation.read_text(encoding="utf-8")))
+            size = int(model.get("vocab_size") or 0)
+            return cls(rules, config, tuple(dict.fromkeys(eos_ids)), size)
         except TokenizerError:
             raise
         except Exception as error:  # the tokenizers library raises bare Exception
             raise TokenizerError(f"{folder} has no usable tokenizer: {error}") from error
-
-    @property
-    def has_chat(self) -> bool:
-        """Whether the model folder came with a chat template."""
-        return self._template is not None
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of `text`, all of them ordinary tokens.
@@ -161,6 +159,12 @@ def _split(text: str, specials: dict[str, int]) -> Iterable[tuple[str, int | Non
     for piece in re.split(f"({pattern})", text) if specials else [text]:
         if piece:
             yield piece, specials.get(piece)
+
+
+def _eos_ids(config: dict[str, Any]) -> tuple[int, ...]:
+    """The ids that end text as configs write them: one, a list, or none."""
+    eos = config.get("eos_token_id")
+    return tuple(map(int, eos)) if isinstance(eos, list) else () if eos is None else (int(eos),)
 
 
 def _content(token: Any) -> str:

@@ -111,7 +111,6 @@ def test_without_a_template_a_chat_is_the_bare_prompt(folder: Path, tmp_path: Pa
         (tmp_path / name).write_text((folder / name).read_text())
     (tmp_path / "tokenizer_config.json").write_text("{}")
     bare = Tokenizer.from_folder(tmp_path)
-    assert not bare.has_chat
     assert bare.chat("hello") == bare.encode("hello")
 
 
@@ -120,6 +119,8 @@ def test_a_list_of_end_tokens_is_kept_whole(folder: Path, tmp_path: Path) -> Non
         (tmp_path / name).write_text((folder / name).read_text())
     (tmp_path / "config.json").write_text(json.dumps({"eos_token_id": [2, 0]}))
     assert Tokenizer.from_folder(tmp_path).eos_ids == (2, 0)
+    (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": [0, 1]}))
+    assert Tokenizer.from_folder(tmp_path).eos_ids == (2, 0, 1)
 
 
 def test_ids_that_pad_the_model_s_vocabulary_are_tokens_of_no_text(
