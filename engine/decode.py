@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from torch import Tensor
+from torch import OutOfMemoryError, Tensor
 
 from engine import evidence
 from engine.drafters.proposal import Drafter, DraftRequest, Proposal
@@ -103,7 +103,10 @@ class Session:
             yield self.advance()
 
     def advance(self) -> Round:
-        """Make the next round. Raises DecodeError after the end, or when the drafter fails."""
+        """Make the next round. Raises DecodeError after the end, or when the drafter fails.
+
+        A lack of memory is raised as it is, and numbers that are not finite as ValueError.
+        """
         if self.finished is not None:
             raise DecodeError("this run has ended")
         self._wake()
@@ -223,6 +226,9 @@ class Session:
             if any(len(law) != self._vocab_size for law in proposal.laws):
                 raise ValueError("its vocabulary is not the target's")
             return is_new, proposal
+        except (MemoryError, OutOfMemoryError):  # no fault of the drafter's
+            self._drafter = None
+            raise
         except Exception as error:
             self._drafter = None
             raise DecodeError(

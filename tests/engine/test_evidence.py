@@ -145,6 +145,18 @@ def test_a_failing_drafter_is_named_in_one_sentence():
     assert kit.committed(run) == ORACLE[:24]
 
 
+@pytest.mark.parametrize("error", [MemoryError(), torch.OutOfMemoryError("CUDA out of memory")])
+def test_a_lack_of_memory_while_drafting_stays_one(error):
+    """The process has words for it, and they are not that the drafter failed."""
+
+    def fail(text):
+        raise error
+
+    run = session(Runner(TINY), kit.Script(fail), header(PROMPT, GREEDY))
+    with pytest.raises(type(error)):
+        run.advance()
+
+
 def test_a_target_whose_numbers_overflow_is_a_sentence_and_no_text():
     """B43: in low precision logits can be no numbers; no token must come of them."""
 
