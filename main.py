@@ -176,7 +176,7 @@ def _record(run: Trace, options: RecordOptions) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Do what the command line asks. Returns the exit code: 0 fine, 1 failed, 2 wrong use."""
-    terminal.replace_missing_streams()
+    terminal.prepare_streams()
     words = list(sys.argv[1:] if argv is None else argv)
     if not words or (words[0].startswith("-") and words[0] not in ("-h", "--help")):
         words.insert(0, "window")

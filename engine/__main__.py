@@ -66,7 +66,7 @@ def claim_stdout() -> IO[str]:
 
     Works without a console too, where Python's own streams are None.
     """
-    terminal.replace_missing_streams()
+    terminal.prepare_streams()
     sys.stdout.flush()
     events = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8", newline="\n")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())

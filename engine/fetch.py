@@ -171,7 +171,7 @@ def _download(source: Source, folder: Path, report: Report) -> Path:
     ]
     temporary = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder))
     environment = os.environ | temporary | {"PIP_REQUIRE_VIRTUALENV": "0"}
-    log = folder / "pip.log"
+    log = folder.with_name("pip.log")  # not among the files whose bytes are counted
     with log.open("wb") as output:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment

@@ -9,6 +9,7 @@ Knows events and streams, nothing of how rounds are made. Standard library only.
 from __future__ import annotations
 
 import codecs
+import io
 import os
 import sys
 import time
@@ -22,12 +23,18 @@ _COLORS = {"recovered": "\x1b[33m", "bonus": "\x1b[32m"}
 _PLAIN = "\x1b[0m"
 
 
-def replace_missing_streams() -> None:
-    """Without a console Python's own streams are None, and libraries trip over that."""
+def prepare_streams() -> None:
+    """Let any text be printed anywhere: what is written has more scripts than some encodings.
+
+    Without a console Python's own streams are None, and libraries trip over that.
+    """
     if sys.stdout is None:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 lives for ever
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 lives for ever
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="replace")
 
 
 class Writer:
@@ -127,9 +134,18 @@ def describe(state: EngineState) -> str:
         return words
     line = f"{words}  {state.done / 1e6:.1f} of {state.total / 1e6:.1f} MB"
     if state.rate > 0:
-        seconds = (state.total - state.done) / state.rate
-        line += f"  {state.rate / 1e6:.1f} MB/s  {seconds:.0f} s left"
+        line += f"  {state.rate / 1e6:.1f} MB/s"
+        line += f"  {duration((state.total - state.done) / state.rate)} left"
     return line
+
+
+def duration(seconds: float) -> str:
+    """Seconds for people: 42 s, 3 min, 2 h."""
+    if seconds < 90:
+        return f"{max(seconds, 0):.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.0f} h"
 
 
 def sentence(error: BaseException) -> str:

@@ -183,6 +183,14 @@ def test_unusual_prompts_are_plain_text(home: dict[str, str], model: str, prompt
     assert json.loads(done.stdout)["prompt"] == prompt
 
 
+def test_a_terminal_without_the_scripts_of_the_text_gets_it_as_utf_8(
+    home: dict[str, str], model: str
+) -> None:
+    poor = home | {"PYTHONIOENCODING": "ascii"}
+    arguments = ["run", "--prompt", "日本", "--target", model, "--drafter", "日本"]
+    assert "日本" in one_sentence(main(arguments, poor, encoding="utf-8"))
+
+
 def test_a_prompt_longer_than_the_context_is_refused_with_both_lengths(
     home: dict[str, str], model: str
 ) -> None:

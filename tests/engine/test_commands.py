@@ -183,6 +183,13 @@ def test_every_error_is_one_sentence(error: Exception, words: str) -> None:
     assert terminal.sentence(error) == words
 
 
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(-1.0, "0 s"), (89.4, "89 s"), (100.0, "2 min"), (7200.0, "2 h")]
+)
+def test_time_left_is_told_in_a_fitting_unit(seconds: float, words: str) -> None:
+    assert terminal.duration(seconds) == words
+
+
 # --- keeping runs ------------------------------------------------------------------------
 
 
