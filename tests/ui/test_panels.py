@@ -17,7 +17,9 @@ from visualizer.app import nothing_to_tell
 from visualizer.clock import PlaybackClock
 from visualizer.input import LEFT, Modifiers
 from visualizer.stage.hud import Hud, Piece
+from visualizer.stage.theme import ROLES
 from visualizer.state import Action, PromptDraft, ViewState, reduce
+from visualizer.ui import style
 from visualizer.ui.engine_card import progress_line
 from visualizer.ui.layout import Rect, arrange
 from visualizer.ui.model import EngineView, UiModel
@@ -123,6 +125,18 @@ def test_the_badge_stays_with_the_panels_hidden(overlay: Overlay) -> None:
 def test_a_black_screen_shows_nothing_else(overlay: Overlay) -> None:
     frames(overlay, model(state=ViewState(blackout=True)))
     assert overlay.marks == {}
+
+
+def test_help_lies_over_the_panels(overlay: Overlay) -> None:
+    wide = ViewState(ui_scale=1.6, help_visible=True)
+    assert click(overlay, model(state=wide), "mode", across=0.95) == [act.ToggleHelp()]
+
+
+@pytest.mark.parametrize("theme", ["dark", "light", "classic"])
+def test_words_in_role_colours_can_be_read_on_their_panel(theme: str) -> None:
+    panel = style.palette_of(theme).panel
+    for role in ROLES:
+        assert style.contrast(style.ink(theme, role), panel) >= style.READABLE, role
 
 
 @pytest.mark.parametrize("theme", ["dark", "light", "classic"])

@@ -45,13 +45,14 @@ def draw(ui: Ui, layout: Layout, renderer: str) -> None:
     imgui.push_style_color(imgui.Col_.window_bg, imgui.ImVec4(*palette.panel))
     imgui.push_style_var(imgui.StyleVar_.window_rounding, 10 * unit)
     imgui.push_style_var(imgui.StyleVar_.window_padding, imgui.ImVec2(28 * unit, 22 * unit))
-    with widgets.panel("help", rect, scrolls=True):
+    imgui.push_style_var(imgui.StyleVar_.window_border_size, max(unit, 1.0))
+    with widgets.panel("help", rect, scrolls=True, front=True):
         with widgets.font(ui.style, 20, bold=True):
             widgets.text("Keys and mouse", palette.text)
         imgui.dummy(imgui.ImVec2(0, 4 * unit))
         for keys, meaning in KEYS:
             at = imgui.get_cursor_pos_y()
-            widgets.text(keys, palette.accent)
+            widgets.text(keys, ui.style.ink("guess"))
             imgui.same_line(width * 0.46)
             widgets.text(meaning, palette.text)
             imgui.set_cursor_pos_y(at + row)
@@ -59,6 +60,6 @@ def draw(ui: Ui, layout: Layout, renderer: str) -> None:
             widgets.wrapped(f"Drawn by {renderer}" if renderer else "", palette.dim)
         if imgui.is_window_hovered() and imgui.is_mouse_clicked(imgui.MouseButton_.left):
             ui.emit(act.ToggleHelp())
-    imgui.pop_style_var(2)
+    imgui.pop_style_var(3)
     imgui.pop_style_color()
     ui.marks["help"] = rect

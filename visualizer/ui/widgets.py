@@ -23,9 +23,16 @@ _FIXED = (
 
 
 @contextmanager
-def panel(name: str, rect: Rect, scrolls: bool = False, clear: bool = False) -> Iterator[None]:
-    """A fixed window that fills `rect`. `clear` leaves its background out."""
+def panel(
+    name: str, rect: Rect, scrolls: bool = False, clear: bool = False, front: bool = False
+) -> Iterator[None]:
+    """A fixed window that fills `rect`. `clear` leaves its background out.
+
+    One that may come to the `front` does when it has the focus; the others stay where they are.
+    """
     flags = int(_FIXED)
+    if front:
+        flags &= ~int(imgui.WindowFlags_.no_bring_to_front_on_focus)
     if scrolls:
         flags &= ~int(imgui.WindowFlags_.no_scrollbar)
     else:
