@@ -51,11 +51,13 @@ void main() {
     float below = state.x <= 0.0 ? 0.0
                 : state.x >= 1.0 ? 1.0
                 : clamp((level - local.y) / pixel + 0.5, 0.0, 1.0);
+    float lid = smoothstep(0.5, 0.9, normalize(surface).y);  // turns as a whole, while it rises
+    below = mix(below, smoothstep(0.0, 1.0, state.x), lid);
     vec3 albedo = mix(body.rgb, filled.rgb, below);
     vec3 color = lit(world, normalize(surface), albedo, 0.45);
     if (state.x > 0.0 && state.x < 1.0) {
         float meniscus = exp(-abs(local.y - level) * 22.0);
-        color += filled.rgb * (0.5 * meniscus);
+        color += filled.rgb * (0.5 * meniscus * (1.0 - lid));
     }
     if (state.y > 0.0) color *= 1.0 - 0.85 * cracks(local, extent, state.y);
     float line = edge_line(extent - abs(local), 0.045) * edge.a;
