@@ -77,9 +77,9 @@ def measure(
 ) -> dict[str, float]:
     """Tokens a second of each drafter; `ALONE` is the target alone.
 
-    All write one text before any writes the next, and a round counts with its median time: a
-    moment in which the machine was busy elsewhere should not decide. A drafter that cannot be
-    had here, or fails, has 0; so the target alone has to work.
+    All write one text before any writes the next: a moment in which the machine was busy
+    elsewhere should not decide. A drafter that cannot be had here, or fails, has 0; so the
+    target alone has to work.
     """
     rounds: dict[str, list[Round]] = {name: [] for name in names}
     failed: set[str] = set()
@@ -97,21 +97,26 @@ def measure(
             failed.add(name)
         else:
             rounds[name] += made
-    return {name: 0.0 if name in failed else _rate(rounds[name]) for name in names}
+    return {name: 0.0 if name in failed else rate(rounds[name]) for name in names}
 
 
 def _was_busy(known: Measured, begin: Begin) -> bool:
     """Whether the target alone is much faster now than when `known` was measured."""
-    now = _rate(list(begin(PROMPTS[0], Settings(drafter=ALONE), PACE_TOKENS).rounds()))
+    now = rate(list(begin(PROMPTS[0], Settings(drafter=ALONE), PACE_TOKENS).rounds()))
     return now > MUCH_FASTER * known.rates[ALONE]
 
 
-def _rate(rounds: Sequence[Round]) -> float:
+def rate(rounds: Sequence[Round]) -> float:
+    """Tokens a second, each round counted with the median time of those with as many guesses.
+
+    One median for all would flatter lookups: most of their rounds are silent, and cheap.
+    """
     warm = [each for each in rounds if not each.cold]
-    if not warm:
-        return 0.0
-    tokens = statistics.mean(len(each.committed) for each in warm)
-    return tokens / statistics.median(each.seconds for each in warm)
+    times: dict[int, list[float]] = {}
+    for each in warm:
+        times.setdefault(len(each.guesses), []).append(each.seconds)
+    seconds = sum(len(alike) * statistics.median(alike) for alike in times.values())
+    return sum(len(each.committed) for each in warm) / seconds if seconds else 0.0
 
 
 def explain(rates: dict[str, float], day: str) -> Choice:
