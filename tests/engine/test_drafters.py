@@ -25,7 +25,7 @@ from engine.sampling import Draws
 from engine.trace import Settings
 from tests.engine import kit
 from tests.engine.kit import TINY, TINY_D, alone, audit, header, session
-from tests.engine.test_stats import made
+from tests.engine.test_stats import made as a_round
 
 VOCAB = kit.TINY_VOCAB
 UNIFORM = torch.full((VOCAB,), 1 / VOCAB, dtype=torch.float64)
@@ -394,8 +394,8 @@ class Rates:
 def test_silent_rounds_of_a_lookup_do_not_make_its_checks_cheap():
     """Seven silent rounds, three that checked four guesses; one moment of each was disturbed."""
     silent, checked = [0.02] * 6 + [0.9], [0.03] * 2 + [0.9]
-    rounds = [made(0, 0, verify=seconds) for seconds in silent]
-    rounds += [made(4, 4, draft=0.0, verify=seconds) for seconds in checked]
+    rounds = [a_round(0, 0, verify=seconds) for seconds in silent]
+    rounds += [a_round(4, 4, draft=0.0, verify=seconds) for seconds in checked]
     assert auto.rate(rounds) == pytest.approx((7 * 1 + 3 * 5) / (7 * 0.02 + 3 * 0.03))
 
 
