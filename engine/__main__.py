@@ -21,7 +21,6 @@ from engine import codec, config, requests, terminal
 from engine.codec import CodecError, Message
 from engine.config import EngineConfig
 from engine.requests import Quit
-from engine.trace import EngineState
 from engine.worker import Emit, Engine, Inbox, serve
 
 # Read by libraries when they are imported. No fork happens here, nor any network access
@@ -56,9 +55,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 def open_engine(options: EngineConfig, report: Emit) -> Engine:
     from engine import assembly  # torch is first imported here
 
-    engine = assembly.open_engine(options, report, beside_window=True)
-    report(EngineState("measuring", f"Fastest drafter: {engine.auto.reason}"))
-    return engine
+    return assembly.open_engine(options, report, beside_window=True)
 
 
 def claim_stdout() -> IO[str]:

@@ -73,6 +73,7 @@ def open_engine(options: EngineConfig, report: Report, beside_window: bool = Fal
         report(EngineState("loading", device.notice))
     threads = options.threads or min(MOST_THREADS, device.threads)
     kernel = kernels.choose(device.name, device.dtype, threads)
+    report(EngineState("loading", f"Computing on {device.name} with {kernel.name}"))
     # Beside compiled passes torch only shapes laws: threads there would wait, not work.
     torch.set_num_threads(1 if kernel.team else threads)
     weights = Weights.load(folder, device.dtype, device.name)
@@ -100,6 +101,7 @@ class Engine:
         self.machine = machine
         self.name = TITLES.get(folder.name, folder.name)
         self._tokenizer = Tokenizer.from_folder(folder)
+        self._kernel = kernel
         self._target = kernel.runner(weights, CONTEXT)
         self._unigram = unigram(shipped, weights.config.vocab_size).to(weights.embedding.device)
         self._catalogue = Catalogue(_makers(self._target, kernel), shipped)
@@ -123,11 +125,18 @@ class Engine:
 
     @cached_property
     def auto(self) -> Choice:
-        """What "auto" means on this machine: measured the first time, then remembered."""
+        """What "auto" means on this machine: measured the first time, then remembered.
+
+        It is measured on rows of its own, for a run may be going on.
+        """
         m = self.machine
+        target = self._kernel.runner(self._target.weights, CONTEXT)
         return auto.choose(
             lambda prompt, settings, tokens: self._session(
-                Start(prompt, settings=settings, max_new_tokens=tokens), settings.drafter, ""
+                Start(prompt, settings=settings, max_new_tokens=tokens),
+                settings.drafter,
+                reason="",
+                target=target,
             ),
             self._catalogue.names,
             key=f"{self.name} {m.device} {m.dtype} {m.kernel} {m.threads} {_speed_mark()}",
@@ -149,12 +158,12 @@ class Engine:
         drafter, reason = start.settings.drafter, "chosen by name"
         if drafter == "auto":
             drafter, reason = self.auto.drafter, self.auto.reason
-        session = self._session(start, drafter, reason)
+        session = self._session(start, drafter, reason, self._target)
         if session.finished is None:
             session.measure_baseline()
         return session
 
-    def _session(self, start: Start, drafter: str, reason: str) -> Session:
+    def _session(self, start: Start, drafter: str, reason: str, target: Runner) -> Session:
         encode = self._tokenizer.chat if start.chat else self._tokenizer.encode
         header = RunHeader(
             run_id=uuid.uuid4().hex[:8],
@@ -169,8 +178,8 @@ class Engine:
             prompt=start.prompt,
             chat=start.chat,
             prompt_tokens=tuple(map(self._tokenizer.token, encode(start.prompt))),
-            vocab_size=self._target.weights.config.vocab_size,
-            context_limit=self._target.context,
+            vocab_size=target.weights.config.vocab_size,
+            context_limit=target.context,
             max_new_tokens=start.max_new_tokens,
             stop=start.stop,
             seed=start.seed,
@@ -178,11 +187,14 @@ class Engine:
             prefill_seconds=0.0,
         )
         return Session(
-            self._target,
+            target,
             self._tokenizer,
             lambda name: self._catalogue(self.auto.drafter if name == "auto" else name),
             self._unigram,
             header,
+            reading=lambda done, total: self._report(
+                EngineState("reading", "Reading the prompt", done, total)
+            ),
         )
 
 

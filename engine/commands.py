@@ -61,8 +61,9 @@ class WrongUse(CommandError):
 
 def run(args: argparse.Namespace) -> int:
     """One run in this terminal. Returns 130 when interrupted; what was written stays."""
-    engine = _open(args)
-    session = _allow(lambda: engine.begin(start_of(args)))
+    with Progress() as progress:
+        engine = _open(args, progress)
+        session = _allow(lambda: engine.begin(start_of(args)))
     rounds: list[Round] = []
     text = None if args.json else Writer(sys.stdout, frozenset(engine.eos_ids))
     with trace_file(args.trace, session.header) as keep:
@@ -102,14 +103,18 @@ def prove(args: argparse.Namespace) -> int:
     """Show on the real pair that speculation changes nothing."""
     from engine import prove as proving
 
-    return proving.main(_open(args), args)
+    with Progress() as progress:
+        engine = _open(args, progress)
+    return proving.main(engine, args)
 
 
 def bench(args: argparse.Namespace) -> int:
     """Measure a sweep and print it as a table."""
     from engine import bench as sweep
 
-    return sweep.main(_open(args), args)
+    with Progress() as progress:
+        engine = _open(args, progress)
+    return sweep.main(engine, args)
 
 
 def doctor(pictures: list[Check], *, as_json: bool) -> int:
@@ -283,12 +288,11 @@ def gather(source: EventSource, start: Start) -> Trace:
     return run
 
 
-def _open(args: argparse.Namespace) -> Engine:
+def _open(args: argparse.Namespace, progress: Progress) -> Engine:
     """The engine these options ask for, which has the drafters they name."""
     from engine import assembly  # torch is first imported here
 
-    with Progress() as progress:
-        engine = assembly.open_engine(EngineConfig.of(args), progress.engine)
+    engine = assembly.open_engine(EngineConfig.of(args), progress.engine)
     for name in [args.drafter] if isinstance(args.drafter, str) else args.drafter:
         _allow(partial(engine.check, Settings(drafter=name)))
     return engine

@@ -42,6 +42,9 @@ IDLE_SECONDS = 0.25
 
 WARM_UP_PASSES, BASELINE_PASSES = 2, 9
 
+READ_AT_ONCE = 256
+"""Tokens of a prompt read before saying how far it has come."""
+
 
 class DecodeError(RuntimeError):
     """A run that cannot begin or go on; the message is one clear sentence."""
@@ -66,8 +69,9 @@ class Session:
     """One run, as its header configures it: prompt, settings, seed and limits.
 
     `drafters` gives a drafter by name and is asked when one comes into use; `unigram` (V,) is
-    the law of the quality dial. Reading the prompt happens here. Raises DecodeError when the
-    prompt is empty or leaves no room in the context.
+    the law of the quality dial. Reading the prompt happens here; of a long one `reading` hears
+    the tokens read and those in all. Raises DecodeError when the prompt is empty or leaves no
+    room in the context.
     """
 
     def __init__(
@@ -78,6 +82,7 @@ class Session:
         unigram: Tensor,
         header: RunHeader,
         now: Callable[[], float] = time.perf_counter,
+        reading: Callable[[int, int], None] = lambda done, total: None,
     ) -> None:
         self._target = target
         self._vocabulary = vocabulary
@@ -94,7 +99,7 @@ class Session:
         self._drafter: Drafter | None = None
         self._busy_until = now()
         self.finished: RunFinished | None = None
-        self.header = replace(header, prefill_seconds=self._read_prompt())
+        self.header = replace(header, prefill_seconds=self._read_prompt(reading))
         self._finish_at_limits()
 
     def rounds(self) -> Iterator[Round]:
@@ -190,7 +195,7 @@ class Session:
         """Prompt and everything committed so far."""
         return tuple(self._ids)
 
-    def _read_prompt(self) -> float:
+    def _read_prompt(self, reading: Callable[[int, int], None]) -> float:
         """Feed the prompt but its last token. Returns the seconds it took."""
         if not self._ids:
             raise DecodeError("The prompt is empty: write something to continue.")
@@ -201,8 +206,11 @@ class Session:
             )
         started = self._now()
         self._target.rollback(0)
-        if len(self._ids) > 1:
-            self._target.forward(self._ids[:-1], last_only=True)[0, 0].item()
+        ids = self._ids[:-1]
+        for done in range(0, len(ids), READ_AT_ONCE):
+            if len(ids) > READ_AT_ONCE:
+                reading(done, len(ids))
+            self._target.forward(ids[done : done + READ_AT_ONCE], last_only=True)[0, 0].item()
         return self._now() - started
 
     def _wake(self) -> None:

@@ -16,7 +16,7 @@ from engine import codec
 from engine.client import EngineClient, engine_command
 from engine.codec import Message
 from engine.requests import Change, Request, Start
-from engine.trace import EngineState, Rewind, RunEvent, RunFailed, RunHeader
+from engine.trace import BUSY, EngineState, Rewind, RunEvent, RunFailed, RunHeader
 
 
 class EventSource(Protocol):
@@ -137,7 +137,7 @@ class LiveSource:
 
     def poll(self) -> list[Message]:
         messages = self._client.poll()
-        if any(isinstance(each, _ANSWERS) for each in messages):
+        if any(map(_answers, messages)):
             self._changing = False
         return messages
 
@@ -165,7 +165,11 @@ class LiveSource:
             self._start_fault = f"The engine process did not start: {error.strerror or error}."
 
 
-_ANSWERS = (Rewind, EngineState, RunHeader, RunFailed)
+def _answers(message: Message) -> bool:
+    """Whether no answer to a `Change` sent before `message` is to come after it."""
+    if isinstance(message, EngineState):
+        return message.phase not in BUSY
+    return isinstance(message, (Rewind, RunHeader, RunFailed))
 
 
 class ReplaySource:

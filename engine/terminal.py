@@ -132,6 +132,8 @@ def describe(state: EngineState) -> str:
     words = state.detail or state.phase
     if not state.total:
         return words
+    if state.phase == "reading":
+        return f"{words}  {state.done} of {state.total} tokens"
     line = f"{words}  {state.done / 1e6:.1f} of {state.total / 1e6:.1f} MB"
     if state.rate > 0:
         line += f"  {state.rate / 1e6:.1f} MB/s"

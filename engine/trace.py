@@ -212,15 +212,19 @@ class RunFailed:
 RunEvent = RunHeader | Round | Rewind | RunFinished | RunFailed
 
 
+BUSY = ("measuring", "reading")
+"""Phases of a ready engine that prepares the run it was asked for."""
+
+
 @dataclass(frozen=True, slots=True)
 class EngineState:
     """What the engine process is doing between runs; never part of a run file.
 
-    `done` and `total` are bytes while fetching, else 0. `drafters` lists what can be
-    chosen once the engine is ready.
+    `done` and `total` are bytes while fetching, tokens while reading a prompt, else 0.
+    `drafters` lists what can be chosen once the engine is ready.
     """
 
-    phase: Literal["fetching", "loading", "measuring", "ready", "failed"]
+    phase: Literal["fetching", "loading", "ready", "measuring", "reading", "failed"]
     detail: str = ""
     done: int = 0
     total: int = 0

@@ -248,6 +248,7 @@ class App:
             engine=EngineView(
                 expected=feed.has_engine,
                 state=feed.engine,
+                busy=feed.busy,
                 starting=feed.starting,
                 fault=feed.fault,
                 problem=feed.problem,

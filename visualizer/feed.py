@@ -12,7 +12,7 @@ from dataclasses import replace
 from engine.codec import Message
 from engine.requests import Change, Request, Shown, Start
 from engine.source import EventSource
-from engine.trace import EngineState, RunEvent, RunFailed, RunHeader, Settings, Trace
+from engine.trace import BUSY, EngineState, RunEvent, RunFailed, RunHeader, Settings, Trace
 
 
 class Feed:
@@ -35,6 +35,7 @@ class Feed:
         self.live = False
         self.stage = 0
         self.engine: EngineState | None = None
+        self.busy: EngineState | None = None  # what the engine prepares of the run to come
         self.problem: str | None = None  # why the run that was asked for did not come
 
     # --- reading ---------------------------------------------------------------------------
@@ -79,13 +80,18 @@ class Feed:
     def _take(self, message: Message) -> None:
         if isinstance(message, EngineState):
             self._take_state(message)
-        elif isinstance(message, RunHeader):
+            return
+        self.busy = None
+        if isinstance(message, RunHeader):
             self._waiting = Trace(header=message)
             self.problem = None
         else:
             self._extend(message)
 
     def _take_state(self, state: EngineState) -> None:
+        if state.phase in BUSY:
+            self.busy = state
+            return
         kept = self.engine.drafters if self.engine is not None and not state.drafters else ()
         self.engine = replace(state, drafters=state.drafters or kept)
         if state.phase == "ready" and not self._asked and self._request is not None:
@@ -136,7 +142,8 @@ class Feed:
 
     def restart(self) -> None:
         """Replace a dead engine; the last run asked for starts anew when it is ready."""
-        self.engine, self._asked, self._waiting = None, False, None
+        self.engine = self.busy = self._waiting = None
+        self._asked = False
         self._source.restart()
 
     def _ask(self, request: Start) -> None:

@@ -328,6 +328,9 @@ def test_a_live_source_waits_for_the_answer_to_a_change(monkeypatch: pytest.Monk
     said[:] = [made(0, emitted=Token(3, "a"))]
     source.poll()
     assert source.changing, "a round made before the change is no answer"
+    said[:] = [EngineState("reading", done=256, total=900)]
+    source.poll()
+    assert source.changing, "nor is the reading of a prompt asked for before it"
     said[:] = [Rewind(0, Settings(k=1))]
     source.poll()
     assert not source.changing

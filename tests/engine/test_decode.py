@@ -257,3 +257,17 @@ def test_cancelling_ends_the_run():
     run.cancel()
     assert run.finished.reason == "cancelled"
     assert list(run.rounds()) == []
+
+
+def test_a_long_prompt_is_read_in_parts_and_says_how_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[tuple[int, int]] = []
+    plain = session(Runner(TINY), oracle_script(), header(PROMPT, GREEDY))
+    list(plain.rounds())
+    monkeypatch.setattr("engine.decode.READ_AT_ONCE", 2)
+    run = session(
+        Runner(TINY), oracle_script(), header(PROMPT, GREEDY),
+        reading=lambda done, total: heard.append((done, total)),
+    )  # fmt: skip
+    assert heard == [(done, len(PROMPT) - 1) for done in range(0, len(PROMPT) - 1, 2)]
+    list(run.rounds())
+    assert run.ids == plain.ids

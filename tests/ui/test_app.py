@@ -129,6 +129,20 @@ def test_engine_death_is_told_and_a_restart_brings_it_back(stage_of: Make) -> No
     assert "restart" not in stage.overlay.marks
 
 
+def test_what_a_ready_engine_does_for_a_run_is_told_until_it_begins(stage_of: Make) -> None:
+    stage = live_stage(stage_of)
+    stage.app.handle(act.StartRun())
+    for busy in (EngineState("measuring", "none"), EngineState("reading", "", 256, 900)):
+        stage.source.say(busy)
+        stage.step()
+        assert stage.app.model().engine.busy == busy
+        assert "engine-card" in stage.overlay.marks
+    assert stage.app.model().engine.state == READY, "the engine can be asked for more"
+    stage.source.say(hand_run().header)
+    stage.step(frames=2)
+    assert "engine-card" not in stage.overlay.marks
+
+
 def test_a_run_that_fails_leaves_a_sentence(stage_of: Make) -> None:
     stage = live_stage(stage_of)
     stage.source.say(RunFailed("This prompt needs 9000 tokens; the target holds 2048."))

@@ -335,3 +335,4 @@ def test_fetching_tells_bytes_rate_and_time_left() -> None:
     state = EngineState("fetching", done=45_200_000, total=92_900_000, rate=3.1e6)
     assert progress_line(state) == "45.2 of 92.9 MB · 3.1 MB/s · 15 s left"
     assert progress_line(replace(state, rate=0.0)) == "45.2 of 92.9 MB"
+    assert progress_line(EngineState("reading", done=256, total=900)) == "256 of 900 tokens"

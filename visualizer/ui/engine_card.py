@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from imgui_bundle import imgui
 
+from engine.terminal import duration
 from engine.trace import EngineState
 from visualizer import state as act
 from visualizer.ui import widgets
@@ -14,7 +15,8 @@ from visualizer.ui.style import SMALL_SIZE
 _PHASES = {
     "fetching": "Fetching the model",
     "loading": "Loading the model",
-    "measuring": "Measuring this machine",
+    "measuring": "Finding the fastest drafter here",
+    "reading": "Reading the prompt",
 }
 
 
@@ -28,6 +30,8 @@ def draw(ui: Ui, engine: EngineView) -> None:
         _failure(ui, "The run ended", engine.problem, restart=False)
     elif engine.expected and (engine.state is None or engine.state.phase in _PHASES):
         _progress(ui, engine.state)
+    elif engine.busy is not None:
+        _progress(ui, engine.busy)
     if engine.notice is not None:
         with widgets.font(ui.style, SMALL_SIZE):
             widgets.wrapped(engine.notice, ui.style.palette.warning)
@@ -66,25 +70,18 @@ def _progress(ui: Ui, state: EngineState | None) -> None:
         if state is not None and state.total:
             imgui.progress_bar(state.done / state.total, imgui.ImVec2(-1, 6 * ui.style.unit), "")
             widgets.wrapped(progress_line(state), palette.dim)
-        if state is not None and state.detail:
+        if state is not None and state.detail not in ("", phase):
             widgets.wrapped(state.detail, palette.dim)
     imgui.end_child()
     ui.mark("engine-card")
 
 
 def progress_line(state: EngineState) -> str:
-    """Bytes, rate and time left: "45.2 of 92.9 MB · 3.1 MB/s · 15 s left"."""
+    """How much of what, and the time left: "45.2 of 92.9 MB · 3.1 MB/s · 15 s left"."""
+    if state.phase == "reading":
+        return f"{state.done} of {state.total} tokens"
     parts = [f"{state.done / 1e6:.1f} of {state.total / 1e6:.1f} MB"]
     if state.rate > 0:
         parts.append(f"{state.rate / 1e6:.1f} MB/s")
         parts.append(f"{duration((state.total - state.done) / state.rate)} left")
     return " · ".join(parts)
-
-
-def duration(seconds: float) -> str:
-    """Seconds for people: 42 s, 3 min, 2 h."""
-    if seconds < 90:
-        return f"{max(seconds, 0):.0f} s"
-    if seconds < 5400:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.0f} h"

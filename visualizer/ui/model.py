@@ -18,6 +18,7 @@ class EngineView:
 
     expected: bool = False  # this show has an engine; a replay has none
     state: EngineState | None = None
+    busy: EngineState | None = None  # what it prepares of the run to come
     starting: bool = False  # a run was asked for and is not on stage yet
     fault: str | None = None  # the process is gone
     problem: str | None = None  # the run asked for did not come
