@@ -225,8 +225,12 @@ def _guesses(parts: Parts, m: _Moment) -> None:
     seen = j.dropped & (line > 0.0)
     parts.add("solids", rows[seen & j.kept])
     parts.add("glass", rows[seen & ~j.kept])
-    ink = np.column_stack([np.tile(m.colors.linear("text"), (len(slots), 1)), line * j.dropped])
-    ink[j.kept, :3] = m.colors.linear("engraved")
+    plain, engraved = m.colors.linear("text"), m.colors.linear("engraved")
+    risen = m.faces[0] * np.clip(4.0 * j.fill - 1.5, 0.0, 1.0)  # behind the writing on the front
+    covered = np.where(j.kept, 1.0, risen)
+    ink = np.column_stack(
+        [_mix(np.tile(plain, (len(slots), 1)), engraved, covered), line * j.dropped]
+    )
     parts.add("glyphs", blocks.guess_engraving(m.place).at(centers, ink, m.faces))
 
 

@@ -132,7 +132,7 @@ _DAY = Lighting(
 THEMES: Mapping[str, Theme] = MappingProxyType(
     {
         "dark": Theme("dark", MappingProxyType(_DARK), _NIGHT),
-        "light": Theme("light", MappingProxyType(_LIGHT), _DAY, gleam=0.75, haze=0.4),
+        "light": Theme("light", MappingProxyType(_LIGHT), _DAY, gleam=0.75, haze=0.28),
         # The idea's first drawing had red committed blocks; refusals turn violet there.
         "classic": Theme(
             "classic",
