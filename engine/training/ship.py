@@ -169,7 +169,7 @@ def _learning(curve: Sequence[Point], recipe: Facts) -> list[str]:
         lines += [
             "",
             f"Before the final fall of the rate, each doubling of visits added {gain:+.3f} to the "
-            "match. *Extrapolation, not measured:* one more doubling on this text would be expected to "
+            "match. *Extrapolation, not measured:* one more doubling on this text should "
             "add no more than that; more text of the target's own is the surer way up.",
         ]
     return [*lines, ""]
