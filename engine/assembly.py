@@ -26,10 +26,10 @@ from engine.drafters import auto
 from engine.drafters.auto import Choice
 from engine.drafters.catalogue import Catalogue, Makers, unigram
 from engine.kernels import Kernels
-from engine.llama import LlamaConfig, Runner, Weights
+from engine.llama import LlamaConfig, ModelError, Runner, Weights
 from engine.lowbit import Width, copy_of
 from engine.requests import Start
-from engine.tokenizer import Tokenizer
+from engine.tokenizer import Tokenizer, TokenizerError
 from engine.trace import EngineState, RunHeader, Settings
 
 Report = Callable[[EngineState], None]
@@ -76,10 +76,18 @@ def open_engine(options: EngineConfig, report: Report, beside_window: bool = Fal
     report(EngineState("loading", f"Computing on {device.name} with {kernel.name}"))
     # Beside compiled passes torch only shapes laws: threads there would wait, not work.
     torch.set_num_threads(1 if kernel.team else threads)
-    weights = Weights.load(folder, device.dtype, device.name)
     machine = Machine(device.name, device.dtype_name, kernel.name, threads, device.notice)
     shipped = DRAFTERS if options.target is None else None
-    engine = Engine(folder, weights, kernel, machine, shipped, report)
+    try:
+        weights = Weights.load(folder, device.dtype, device.name)
+        engine = Engine(folder, weights, kernel, machine, shipped, report)
+    except (ModelError, TokenizerError) as error:
+        if options.target is not None:
+            raise
+        raise ModelError(
+            f"The model in {folder} is damaged: delete that folder and run "
+            f"`python main.py fetch` ({error})."
+        ) from error
     report(EngineState("loading", "Preparing the kernels"))
     engine.warm_up()
     return engine

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shutil
 import signal
 import subprocess
 import sys
@@ -217,6 +218,20 @@ def test_a_folder_that_is_no_model_is_one_sentence(home: dict[str, str], tmp_pat
     done = main(run(str(tmp_path)), home)
     assert done.returncode == 1
     assert "config.json" in one_sentence(done)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json"])
+def test_a_fetched_model_with_wrong_bytes_is_damaged_and_the_way_out_is_told(
+    home: dict[str, str], model: str, tmp_path: Path, name: str
+) -> None:
+    folder = Path(shutil.copytree(model, tmp_path / "cache" / "smollm2-135m"))
+    sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
+    (folder / "manifest.json").write_text(json.dumps({"format": 1, "files": sizes}))
+    with (folder / name).open("rb+") as file:
+        file.write(b"\xff" * 8)
+    done = main(["run", "--prompt", "x"], home | {"VERIFYBOX_CACHE": str(folder.parent)})
+    assert done.returncode == 1
+    assert f"{folder} is damaged: delete that folder and run" in one_sentence(done)
 
 
 def test_verbose_shows_the_traceback(home: dict[str, str], tmp_path: Path) -> None:
