@@ -109,7 +109,7 @@ def card(facts: Facts) -> str:
         "Cross-entropy to the target's law, renormalised on the reduced vocabulary (its 64 "
         "likeliest tokens), at reply positions of text the target wrote itself. "
         f"{facts['unique_tokens']:,} unique tokens, {facts['visits']:,} token visits in "
-        f"{facts['steps']:,} steps of about {recipe['step_tokens']} tokens; AdamW (0.9, 0.95), "
+        f"{facts['steps']:,} steps of at least {recipe['step_tokens']} tokens; AdamW (0.9, 0.95), "
         f"rate {recipe['peak_rate']:g}, {recipe['warmup_steps']} warm-up steps, constant, then "
         f"linear to zero over the last {recipe['cooldown']:.0%}; clip {recipe['clip']:g}; final "
         f"norm scaled by 0.3 at the start; seed {recipe['seed']}.{state}",
