@@ -143,7 +143,9 @@ class _Child:
         if self._failure:
             return self._failure
         code = self.process.returncode
-        cause = f"was ended by {_signal_name(-code)}" if code < 0 else f"ended with code {code}"
+        if code < 0 and code != -signal.SIGABRT:  # it could not speak: older words mislead
+            return f"The engine process was ended by {_signal_name(-code)}."
+        cause = "was ended by SIGABRT" if code < 0 else f"ended with code {code}"
         words = next((line for line in reversed(self._complaints) if line.strip()), "")
         return f"The engine process {cause}" + (f": {words.strip()}" if words else ".")
 

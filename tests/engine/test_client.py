@@ -98,6 +98,27 @@ def test_a_killed_child_is_reported_by_its_signal(client_of) -> None:
     assert not client.alive
 
 
+def test_words_about_something_survived_are_not_why_a_child_was_killed(client_of) -> None:
+    client = client_of(
+        f"""
+        import sys, time
+        print("DecodeError: a prompt was too long", file=sys.stderr, flush=True)
+        print('{READY}', flush=True)
+        time.sleep(60)
+        """
+    )
+    gather(client, 1)
+    os.kill(client.pid, signal.SIGKILL)
+    assert fault_of(client) == "The engine process was ended by SIGKILL."
+
+
+def test_what_a_child_says_while_it_aborts_is_told(client_of) -> None:
+    client = client_of(
+        "import os, sys; print('out of pages', file=sys.stderr, flush=True); os.abort()"
+    )
+    assert fault_of(client) == "The engine process was ended by SIGABRT: out of pages"
+
+
 def test_a_child_that_dies_is_reported_with_its_last_words(client_of) -> None:
     client = client_of("import sys; sys.exit('libcudart.so.12: cannot open shared object file')")
     assert fault_of(client) == (
