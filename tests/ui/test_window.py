@@ -117,8 +117,10 @@ def test_keys_resize_and_leaving_on_a_recorded_run(display: Display, tmp_path: P
 
         windowed = geometry(display)
         for _ in range(2):
+            display.settled()  # a key pressed while the window changes may be lost
             display.keys("F11")
             wait_for("full screen", lambda: f"{SCREEN[0]}x{SCREEN[1]}" in geometry(display))
+            display.settled()
             display.keys("F11")
             wait_for("the window's old place", lambda: geometry(display) == windowed)
 
