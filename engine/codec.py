@@ -64,8 +64,10 @@ def _check_format(body: dict[str, Any]) -> None:
     if body.get("format") != trace.FORMAT:
         raise CodecError(f"format is {body.get('format')!r}, not {trace.FORMAT!r}")
     version = body.get("version")
-    if not isinstance(version, int) or version > trace.VERSION:
-        raise CodecError(f"run file version {version!r} is newer than this program reads")
+    if type(version) is not int or version < 1:
+        raise CodecError(f"run file version {version!r} is no version there ever was")
+    if version > trace.VERSION:
+        raise CodecError(f"run file version {version} is newer than this program reads")
 
 
 def read_run(path: Path) -> Trace:

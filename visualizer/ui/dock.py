@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from imgui_bundle import imgui
 
-from engine.trace import Settings
+from engine.trace import RunHeader, Settings
 from visualizer import state as act
 from visualizer.ui import engine_card, histogram, widgets
 from visualizer.ui.layout import Rect
@@ -80,8 +80,8 @@ def _drafter(ui: Ui, model: UiModel, compact: bool) -> None:
         imgui.end_combo()
     imgui.end_disabled()
     ui.mark("drafter")
-    header = model.header
-    reason = header.drafter_reason if header is not None and settings.drafter == "auto" else ""
+    header = _auto_header(model) if settings.drafter == "auto" else None
+    reason = header.drafter_reason if header is not None else ""
     if reason and compact:
         imgui.set_item_tooltip(reason)
     elif reason:
@@ -89,9 +89,14 @@ def _drafter(ui: Ui, model: UiModel, compact: bool) -> None:
 
 
 def _drafter_name(name: str, model: UiModel) -> str:
-    if name == "auto" and model.header is not None:
-        return f"Drafter auto: {model.header.drafter}"
-    return f"Drafter: {name}"
+    header = _auto_header(model) if name == "auto" else None
+    return f"Drafter auto: {header.drafter}" if header is not None else f"Drafter: {name}"
+
+
+def _auto_header(model: UiModel) -> RunHeader | None:
+    """The run's header if it tells what "auto" means here; a recorded one need not."""
+    header = model.header
+    return header if header is not None and header.settings.drafter == "auto" else None
 
 
 def _k(ui: Ui, settings: Settings) -> None:

@@ -134,11 +134,12 @@ def _speedup(stats: Stats) -> Readout:
     value = stats.speedup
     if value is None:
         return Readout("SPEEDUP", UNKNOWN, widest="0.00x slower", weight=SPEEDUP_WEIGHT)
-    slower = value < 1.0
+    slower = value < 1.0 and stats.drafted > 0
+    remark = "over the target alone" if stats.drafted else "nobody guesses"
     return Readout(
         "SPEEDUP",
         f"{value:.2f}x slower" if slower else f"{value:.2f}x",
-        (stats.slowness or "than the target alone") if slower else "over the target alone",
+        (stats.slowness or "than the target alone") if slower else remark,
         widest="0.00x slower",
         weight=SPEEDUP_WEIGHT,
         warns=slower,
