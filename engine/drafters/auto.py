@@ -12,7 +12,7 @@ import json
 import os
 import statistics
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
@@ -97,26 +97,42 @@ def measure(
             failed.add(name)
         else:
             rounds[name] += made
-    return {name: 0.0 if name in failed else rate(rounds[name]) for name in names}
+    return rates_of(rounds) | dict.fromkeys(failed, 0.0)
 
 
 def _was_busy(known: Measured, begin: Begin) -> bool:
     """Whether the target alone is much faster now than when `known` was measured."""
-    now = rate(list(begin(PROMPTS[0], Settings(drafter=ALONE), PACE_TOKENS).rounds()))
-    return now > MUCH_FASTER * known.rates[ALONE]
+    made = list(begin(PROMPTS[0], Settings(drafter=ALONE), PACE_TOKENS).rounds())
+    return rates_of({ALONE: made})[ALONE] > MUCH_FASTER * known.rates[ALONE]
 
 
-def rate(rounds: Sequence[Round]) -> float:
-    """Tokens a second, each round counted with the median time of those with as many guesses.
+def rates_of(rounds: Mapping[str, Sequence[Round]]) -> dict[str, float]:
+    """Tokens a second by drafter, each part of a round counted with its median time.
 
-    One median for all would flatter lookups: most of their rounds are silent, and cheap.
+    A pass over so many guesses costs the same whoever made them, so its time is the median
+    over everybody's rounds: what the machine did meanwhile cannot favour one drafter. Drafting
+    is each drafter's own. One median for all widths would flatter lookups, whose rounds are
+    mostly silent, and cheap.
     """
-    warm = [each for each in rounds if not each.cold]
-    times: dict[int, list[float]] = {}
-    for each in warm:
-        times.setdefault(len(each.guesses), []).append(each.seconds)
-    seconds = sum(len(alike) * statistics.median(alike) for alike in times.values())
-    return sum(len(each.committed) for each in warm) / seconds if seconds else 0.0
+    warm = {name: [each for each in made if not each.cold] for name, made in rounds.items()}
+    passes = _medians(
+        (len(each.guesses), each.verify_seconds) for made in warm.values() for each in made
+    )
+    found = {}
+    for name, made in warm.items():
+        drafting = _medians((len(each.guesses), each.draft_seconds) for each in made)
+        widths = [len(each.guesses) for each in made]
+        seconds = sum(passes[width] + drafting[width] for width in widths)
+        found[name] = sum(len(each.committed) for each in made) / seconds if seconds else 0.0
+    return found
+
+
+def _medians(samples: Iterable[tuple[int, float]]) -> dict[int, float]:
+    """The median of the values under each key."""
+    grouped: dict[int, list[float]] = {}
+    for key, value in samples:
+        grouped.setdefault(key, []).append(value)
+    return {key: statistics.median(values) for key, values in grouped.items()}
 
 
 def explain(rates: dict[str, float], day: str) -> Choice:

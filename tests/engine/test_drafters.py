@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from datetime import date
 
 import numpy as np
@@ -25,6 +26,7 @@ from engine.sampling import Draws
 from engine.trace import Settings
 from tests.engine import kit
 from tests.engine.kit import TINY, TINY_D, alone, audit, header, session
+from tests.engine.runs import oracle_script
 from tests.engine.test_stats import made as a_round
 
 VOCAB = kit.TINY_VOCAB
@@ -373,7 +375,10 @@ def test_the_dial_s_law_is_the_shipped_one_or_flat(folder):
 
 
 class Rates:
-    """Stands in for measuring: fixed seconds a round by drafter; counts what it measured."""
+    """Stands in for measuring: seconds of a pass ("none") and of a proposal, by drafter.
+
+    Every drafter is right about everything; counts what it measured.
+    """
 
     def __init__(self, seconds: dict[str, float]) -> None:
         self.seconds = seconds
@@ -381,13 +386,15 @@ class Rates:
 
     def begin(self, prompt: str, s: Settings, max_new_tokens: int):
         self.measured.append(s.drafter)
-        clock = iter(range(10**6))
-        pace = self.seconds[s.drafter]
+        drafting, a_pass = self.seconds[s.drafter], self.seconds["none"]
+        script, clock = oracle_script(), iter(range(10**6))
+        guess = script.propose
+        script.propose = lambda *asked: replace(guess(*asked), step_seconds=(drafting,))
         return session(
             Runner(TINY),
-            NGramDrafter(),
+            script,
             header(PROMPT, s, max_new_tokens=max_new_tokens),
-            now=lambda: next(clock) * pace,
+            now=lambda: next(clock) * a_pass,
         )
 
 
@@ -396,7 +403,16 @@ def test_silent_rounds_of_a_lookup_do_not_make_its_checks_cheap():
     silent, checked = [0.02] * 6 + [0.9], [0.03] * 2 + [0.9]
     rounds = [a_round(0, 0, verify=seconds) for seconds in silent]
     rounds += [a_round(4, 4, draft=0.0, verify=seconds) for seconds in checked]
-    assert auto.rate(rounds) == pytest.approx((7 * 1 + 3 * 5) / (7 * 0.02 + 3 * 0.03))
+    found = auto.rates_of({"n-gram": rounds})["n-gram"]
+    assert found == pytest.approx((7 * 1 + 3 * 5) / (7 * 0.02 + 3 * 0.03))
+
+
+def test_a_machine_busy_during_one_drafter_s_turn_favours_no_other():
+    """The same text by two silent lookups, one of them disturbed, is the same rate."""
+    quiet = [a_round(0, 0, verify=0.02)] * 6
+    disturbed = [a_round(0, 0, verify=0.05)] * 5
+    found = auto.rates_of({"none": disturbed, "n-gram": quiet})
+    assert found["none"] == pytest.approx(found["n-gram"])
 
 
 def test_auto_takes_the_fastest_and_says_why_and_when(tmp_path):
