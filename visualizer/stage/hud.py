@@ -212,7 +212,7 @@ def _drafting(each: Round, guesses: str) -> tuple[Piece, ...]:
     if len(each.draft_step_seconds) != len(each.guesses):
         return _words(f"The drafter looks up *{guesses}* ({source}).", "guess")
     how = ", one after another" if len(each.guesses) > 1 else ""
-    return _words(f"The small drafter makes *{guesses}*{how}.", "guess")
+    return _words(f"The drafter makes *{guesses}*{how}.", "guess")
 
 
 def _judging(each: Round, verdicts: Sequence[Span], t: float) -> tuple[Piece, ...]:
