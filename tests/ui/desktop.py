@@ -39,8 +39,10 @@ class Display:
     def __init__(self, size: tuple[int, int], *extra: str) -> None:
         read, write = os.pipe()
         screen = f"{size[0]}x{size[1]}x24"
+        # Without -noreset the server starts afresh whenever its last client leaves, and a
+        # program that connects at that moment (xdotool has just asked for its window) is refused.
         self._server = subprocess.Popen(
-            ["Xvfb", "-displayfd", str(write), "-screen", "0", screen, *extra],
+            ["Xvfb", "-noreset", "-displayfd", str(write), "-screen", "0", screen, *extra],
             pass_fds=[write],
             stderr=subprocess.DEVNULL,
         )
