@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine import arguments, codec, commands, terminal
+from engine import arguments, codec, commands, config, terminal
 from engine.source import EventSource, ReplaySource
 from visualizer.errors import NeverDone, VisualizerError
 
@@ -146,7 +146,7 @@ def _show(source: EventSource, args: argparse.Namespace) -> int:
         options = WindowOptions(
             opening=commands.opening_run(),
             prompts=commands.curated_prompts(),
-            settings=commands.settings_of(args),
+            settings=config.settings_of(args),
             seed=args.seed,
             max_new_tokens=args.max_new_tokens,
             verbose=args.verbose,

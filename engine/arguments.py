@@ -150,6 +150,13 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
         metavar="SHARE",
         help="1: no limit",
     )
+    add(
+        "--repetition-penalty",
+        type=number(float, 0, 100, above=True),
+        default=default.repetition_penalty,
+        metavar="R",
+        help="above 1 makes tokens of the text so far less likely (default 1)",
+    )
     add("--seed", type=number(int, 0, 2**63 - 1), default=0, metavar="N")
     add("--max-new-tokens", type=number(int, 0), default=200, metavar="N")
 

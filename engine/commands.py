@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from engine import codec, prompts
-from engine.config import EngineConfig
+from engine.config import EngineConfig, settings_of
 from engine.prompts import Prompt
 from engine.requests import Shown, Start
 from engine.source import EventSource, LiveSource
@@ -131,18 +131,6 @@ def doctor(pictures: list[Check], *, as_json: bool) -> int:
 
 
 # --- what options mean -------------------------------------------------------------------
-
-
-def settings_of(args: argparse.Namespace) -> Settings:
-    return Settings(
-        drafter=args.drafter,
-        k=args.k,
-        quality=args.quality,
-        temperature=args.temperature,
-        top_k=args.top_k,
-        top_p=args.top_p,
-        speculative=args.drafter != "none",
-    )
 
 
 def start_of(args: argparse.Namespace) -> Start:
@@ -258,6 +246,7 @@ def summary(header: RunHeader, run: Trace) -> dict[str, Any]:
         "temperature": settings.temperature,
         "top_k": settings.top_k,
         "top_p": settings.top_p,
+        "repetition_penalty": settings.repetition_penalty,
         "seed": header.seed,
         "prompt": header.prompt,
     }

@@ -38,6 +38,20 @@ def from_arguments(argv: Sequence[str] | None = None) -> EngineConfig:
     return EngineConfig.of(parser.parse_args(argv))
 
 
+def settings_of(args: argparse.Namespace) -> Settings:
+    """The settings that the options of `arguments.add_settings` ask for."""
+    return Settings(
+        drafter=args.drafter,
+        k=args.k,
+        quality=args.quality,
+        temperature=args.temperature,
+        top_k=args.top_k,
+        top_p=args.top_p,
+        speculative=args.drafter != "none",
+        repetition_penalty=args.repetition_penalty,
+    )
+
+
 def check(settings: Settings) -> Settings:
     """Return `settings`. Raises ValueError, one clear sentence, when no run can have them."""
     s = settings
@@ -51,4 +65,8 @@ def check(settings: Settings) -> Settings:
         raise ValueError(f"Top-k must be 0 (no limit) or more, not {s.top_k}.")
     if not 0 < s.top_p <= 1:
         raise ValueError(f"Top-p must be above 0 and at most 1, not {s.top_p:g}.")
+    if not (math.isfinite(s.repetition_penalty) and s.repetition_penalty > 0):
+        raise ValueError(
+            f"Repetition penalty must be a number above 0 (1: none), not {s.repetition_penalty:g}."
+        )
     return s

@@ -25,7 +25,7 @@ from torch import OutOfMemoryError, Tensor
 from engine import evidence
 from engine.drafters.proposal import Drafter, DraftRequest, Proposal
 from engine.evidence import Check, Vocabulary
-from engine.sampling import Draws, process
+from engine.sampling import Draws, penalise, process
 from engine.trace import (
     Baseline,
     FinishReason,
@@ -269,7 +269,8 @@ class Session:
         s = self._settings
         started = self._now()
         logits = self._target.forward([self._ids[-1], *proposal.tokens])  # (n + 1, V)
-        target_probs = process(logits, s.temperature, s.top_k, s.top_p)
+        scores = penalise(logits, [*self._ids, *proposal.tokens], s.repetition_penalty)
+        target_probs = process(scores, s.temperature, s.top_k, s.top_p)
         draft_probs = proposal.draft_probs(target_probs)
         accept_draws = tuple(
             self._draws.uniform("accept", index, slot) for slot in range(len(proposal.tokens))

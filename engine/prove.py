@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from engine.config import settings_of
 from engine.decode import Session
 from engine.requests import Start
 from engine.stats import Stats
@@ -185,9 +186,7 @@ def _chi_square_tail(chi_square: float, degrees: int) -> float:
 
 def main(engine: Engine, args: argparse.Namespace) -> int:
     """Run the proof the options ask for and print it. Returns the exit code."""
-    settings = Settings(
-        args.drafter, args.k, args.quality, args.temperature, args.top_k, args.top_p
-    )
+    settings = settings_of(args)
     if settings.effective_k == 0:
         raise ValueError("Choose a drafter and a k above 0: there is nothing to prove otherwise.")
     holds = (

@@ -1,9 +1,9 @@
 """From logits to the law that is really drawn from, and the uniforms it is drawn with.
 
-`process` applies temperature, then top-k, then top-p, with the very tie rules of transformers'
-logits processors; the same function serves target and drafter. `Draws` gives each decision of
-a run its own uniform, keyed by what it decides rather than by when, so that a run taken back
-and repeated draws the same numbers. `mix` is the draft-quality dial.
+`penalise` and then `process` (temperature, top-k, top-p) apply the rules of transformers' logits
+processors in their order, ties included; the same functions serve target and drafter. `Draws`
+gives each decision of a run its own uniform, keyed by what it decides rather than by when, so
+that a run taken back and repeated draws the same numbers. `mix` is the draft-quality dial.
 
 Knows nothing of models, rounds or acceptance.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import math
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -36,6 +37,24 @@ class Draws:
         key = stream.encode() + struct.pack(">Qqq", self.seed % 2**64, round_index, slot)
         bits = int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "big")
         return (bits >> 11) * 2.0**-53
+
+
+def penalise(logits: Tensor, ids: Sequence[int], penalty: float) -> Tensor:
+    """Make tokens that have been seen less likely (above 1) or likelier: logits (n, V) likewise.
+
+    The last row was scored after `ids`, each row before it after one token less, so that a guess
+    counts as seen only in the rows behind it. A seen token's logit is divided by `penalty`, or
+    multiplied when it is negative (Keskar et al. 2019, CTRL, section 4.1, as in transformers,
+    where the prompt counts as seen). Penalty 1 changes nothing; `logits` is left unchanged.
+    """
+    if penalty == 1.0:
+        return logits
+    before = len(ids) - len(logits) + 1  # ids the first row was scored after
+    seen = torch.zeros_like(logits, dtype=torch.bool)
+    seen[:, list(ids[:before])] = True
+    for row, token in enumerate(ids[before:], 1):
+        seen[row:, token] = True
+    return torch.where(seen, torch.where(logits < 0, logits * penalty, logits / penalty), logits)
 
 
 def process(logits: Tensor, temperature: float, top_k: int = 0, top_p: float = 1.0) -> Tensor:

@@ -7,8 +7,8 @@ back the rounds nobody has seen yet, so the event stream only ever grows.
 Knows nothing of models, pictures, files or JSON (see `codec`). Standard library only.
 
 Conventions: seconds are measured on the compute clock (device-synchronised, evidence
-excluded); probabilities are the processed ones (temperature, top-k, top-p applied) that
-were really drawn from and tested; positions count tokens from the start of the prompt.
+excluded); probabilities are the processed ones (penalty, temperature, top-k, top-p applied)
+that were really drawn from and tested; positions count tokens from the start of the prompt.
 Token text is decoded with ``surrogateescape``, so that a token holding half a character
 still joins with its neighbours into the right text (see `join_text`).
 """
@@ -90,7 +90,11 @@ class Emitted:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What may change while a run goes on. `speculative` False means the target alone."""
+    """What may change while a run goes on. `speculative` False means the target alone.
+
+    With `auto_k` the engine chooses K anew for every round (see `engine.adapt`); a round's own
+    settings then hold the K that it was made with.
+    """
 
     drafter: str = "auto"
     k: int = 4
@@ -99,11 +103,28 @@ class Settings:
     top_k: int = 0
     top_p: float = 1.0
     speculative: bool = True
+    repetition_penalty: float = 1.0
+    auto_k: bool = False
+
+    @property
+    def drafts(self) -> bool:
+        """Whether anybody may be asked for guesses."""
+        return self.speculative and self.drafter != "none"
+
+    @property
+    def apart_from_k(self) -> Settings:
+        """Everything but the number of guesses."""
+        return replace(self, k=0, auto_k=False)
+
+    @property
+    def as_set(self) -> Settings:
+        """What people have set: a K that the engine chose is no setting of theirs."""
+        return replace(self, k=0) if self.auto_k else self
 
     @property
     def effective_k(self) -> int:
         """Guesses asked for per round under these settings."""
-        return self.k if self.speculative and self.drafter != "none" else 0
+        return self.k if self.drafts else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +136,8 @@ class Round:
     `draft_step_seconds` has one entry per draft step (one per guess for a model; a single
     entry for a lookup). `cold` marks the first round after a drafter came into use, when its
     weights and code are touched anew: it is left out of every rate of time.
-    `evidence_seconds` is the time spent writing this event.
+    `evidence_seconds` is the time spent writing this event. `k_reason` says why the engine
+    asked for so many guesses, where it was left to choose.
     """
 
     index: int
@@ -127,6 +149,7 @@ class Round:
     verify_seconds: float
     evidence_seconds: float = 0.0
     cold: bool = False
+    k_reason: str = ""
 
     @property
     def accepted(self) -> int:

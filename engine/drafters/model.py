@@ -48,7 +48,7 @@ class ModelDrafter:
         """The model's law of the token after `text`."""
         self._keep(common_prefix(self._held, text[:-1]))
         logits = self._feed(text[len(self._held) :])
-        return Step(request.law(logits), "model")
+        return Step(request.law(logits, text), "model")
 
     def observe(self, ids: Sequence[int]) -> None:
         self._keep(common_prefix(self._held, ids[:-1]))
@@ -92,7 +92,7 @@ class LayerSkipDrafter:
 
         def step(text: list[int], slot: int) -> Step:
             logits = self._runner.forward(text[self._runner.length :], last_only=True)[-1]
-            return Step(request.law(logits), "model")
+            return Step(request.law(logits, text), "model")
 
         return chain(step, ids, request)
 

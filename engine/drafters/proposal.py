@@ -19,7 +19,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from engine.sampling import Draws, mix, one_hot, process
+from engine.sampling import Draws, mix, one_hot, penalise, process
 from engine.trace import Settings
 from engine.verification import pick
 
@@ -37,10 +37,11 @@ class DraftRequest:
     draws: Draws
     round_index: int
 
-    def law(self, logits: Tensor) -> Tensor:
-        """The law (V,) to draw from, given a model's logits (V,)."""
+    def law(self, logits: Tensor, text: Sequence[int]) -> Tensor:
+        """The law (V,) to draw from, given a model's logits (V,) after `text`, guesses included."""
         s = self.settings
-        return self._dial(process(logits, s.temperature, s.top_k, s.top_p))
+        scores = penalise(logits[None], text, s.repetition_penalty)[0]
+        return self._dial(process(scores, s.temperature, s.top_k, s.top_p))
 
     def certain(self, token: int) -> Tensor:
         """The law (V,) of a drafter that would say `token` and nothing else."""

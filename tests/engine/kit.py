@@ -11,7 +11,7 @@ from torch import Tensor
 from engine.decode import Session
 from engine.drafters.proposal import DraftRequest, Proposal, Step, chain
 from engine.llama import LlamaConfig, Runner, Weights
-from engine.sampling import process
+from engine.sampling import penalise, process
 from engine.trace import RunHeader, Settings, Token
 
 torch.set_num_threads(1)  # on models this small, threads cost more than they bring
@@ -139,8 +139,8 @@ class Script:
             said = self._guess(text)
             if said is None:
                 return None
-            law = request.law(said.log()) if isinstance(said, Tensor) else request.certain(said)
-            return Step(law, "script")
+            soft = isinstance(said, Tensor)
+            return Step(request.law(said.log(), text) if soft else request.certain(said), "script")
 
         return chain(step, ids, request)
 
@@ -177,6 +177,8 @@ def committed(run: Session) -> list[int]:
     return list(run.ids[len(run.header.prompt_tokens) :])
 
 
-def process_law(law: Tensor, settings: Settings) -> Tensor:
-    """A table's law as the settings shape it."""
-    return process(law.log(), settings.temperature, settings.top_k, settings.top_p)
+def process_law(law: Tensor, settings: Settings, prefix: Sequence[int] = ()) -> Tensor:
+    """A table's law (V,) after `prefix` as the settings shape it."""
+    s = settings
+    scores = penalise(law.log()[None], prefix, s.repetition_penalty)[0]
+    return process(scores, s.temperature, s.top_k, s.top_p)

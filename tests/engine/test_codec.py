@@ -45,6 +45,14 @@ def test_fields_of_a_later_minor_version_are_ignored():
     assert codec.decode(json.dumps(body)) == hand.ALL_ACCEPTED
 
 
+def test_a_run_of_before_a_setting_existed_has_its_default():
+    header = replace(hand.HEADER, settings=replace(hand.HEADER.settings, repetition_penalty=1.5))
+    body = json.loads(codec.encode(header))
+    assert codec.decode(json.dumps(body)) == header
+    del body["settings"]["repetition_penalty"]
+    assert codec.decode(json.dumps(body)) == hand.HEADER
+
+
 def test_a_header_without_a_baseline_survives():
     header = replace(hand.HEADER, baseline=None)
     assert codec.decode(codec.encode(header)) == header

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from engine import arguments, codec, commands, terminal
+from engine import arguments, codec, commands, config, terminal
 from engine.codec import Message
 from engine.requests import Change, Request, Shown, Start
 from engine.source import LiveSource, ReplaySource, RunWriter
@@ -65,7 +65,7 @@ def test_options_that_are_not_given_are_the_defaults_of_a_run() -> None:
 def test_drafter_none_is_the_target_alone() -> None:
     parser = argparse.ArgumentParser()
     arguments.add_run(parser)
-    settings = commands.settings_of(parser.parse_args(["--prompt", "x", "--drafter", "none"]))
+    settings = config.settings_of(parser.parse_args(["--prompt", "x", "--drafter", "none"]))
     assert settings.effective_k == 0
     assert not settings.speculative
 

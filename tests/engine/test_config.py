@@ -19,6 +19,7 @@ from engine.trace import Settings
         Settings(k=0),
         Settings(k=16, quality=0.0, temperature=100.0, top_k=5, top_p=1e-3),
         Settings(speculative=False),
+        Settings(repetition_penalty=0.5),
     ],
 )
 def test_what_is_possible_passes(fine):
@@ -39,6 +40,9 @@ def test_what_is_possible_passes(fine):
         ("top_p", 0.0, "above 0"),
         ("top_p", 1.5, "at most 1"),
         ("top_p", float("nan"), "at most 1"),
+        ("repetition_penalty", 0.0, "above 0"),
+        ("repetition_penalty", float("inf"), "above 0"),
+        ("repetition_penalty", float("nan"), "above 0"),
     ],
 )
 def test_what_is_not_is_one_sentence(field, value, says):

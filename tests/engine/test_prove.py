@@ -126,7 +126,7 @@ def options(**changes):
     plain = {
         "prompt": "x", "raw": True, "drafter": "script", "k": 2, "quality": 100.0,
         "temperature": 0.0, "top_k": 0, "top_p": 1.0, "seed": 0, "samples": None,
-        "max_new_tokens": 24,
+        "max_new_tokens": 24, "repetition_penalty": 1.0,
     }  # fmt: skip
     return argparse.Namespace(**plain | changes)
 

@@ -9,25 +9,30 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.sampling import Draws, mix, one_hot, process
+from engine.sampling import Draws, mix, one_hot, penalise, process
 from engine.verification import pick
 
 
-def reference(logits, temperature, top_k, top_p):
-    """The law transformers' generate draws from."""
+def reference(logits, temperature, top_k, top_p, penalty=1.0, ids=(0,)):
+    """The law transformers' generate draws from after `ids`: its processors, in its order."""
     from transformers.generation.logits_process import (
         LogitsProcessorList,
+        RepetitionPenaltyLogitsProcessor,
         TemperatureLogitsWarper,
         TopKLogitsWarper,
         TopPLogitsWarper,
     )
 
-    chain = LogitsProcessorList([TemperatureLogitsWarper(temperature)])
+    chain = LogitsProcessorList()
+    if penalty != 1:
+        chain.append(RepetitionPenaltyLogitsProcessor(penalty))
+    if temperature != 1:
+        chain.append(TemperatureLogitsWarper(temperature))
     if top_k > 0:
         chain.append(TopKLogitsWarper(top_k))
     if top_p < 1:
         chain.append(TopPLogitsWarper(top_p))
-    return chain(torch.zeros(len(logits), 1, dtype=torch.long), logits.clone()).softmax(-1)
+    return chain(torch.tensor([ids] * len(logits)), logits.clone()).softmax(-1)
 
 
 @pytest.mark.parametrize(
@@ -66,6 +71,47 @@ def test_many_ties_are_cut_as_in_transformers(logits, temperature, top_k, top_p)
     ours = process(row, temperature, top_k, top_p)
     theirs = reference(row, temperature, top_k, top_p)
     assert torch.allclose(ours, theirs, rtol=1e-9, atol=0)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    rows=st.lists(st.lists(st.integers(-4, 4), min_size=6, max_size=6), min_size=1, max_size=4),
+    prompt=st.lists(st.integers(0, 5), min_size=1, max_size=6),
+    guesses=st.lists(st.integers(0, 5), min_size=3, max_size=3),
+    penalty=st.sampled_from([0.5, 1.0, 1.2, 2.0]),
+    temperature=st.sampled_from([0.5, 1.0, 1.5]),
+    top_k=st.integers(0, 6),
+    top_p=st.sampled_from([0.15, 0.45, 0.85, 1.0]),
+)
+def test_each_row_is_what_transformers_makes_of_it_after_the_guesses_before(
+    rows, prompt, guesses, penalty, temperature, top_k, top_p
+):
+    """Row i has seen the text and the guesses before i, and no later one; ties included."""
+    logits = torch.tensor(rows, dtype=torch.float64)
+    seen = prompt + guesses[: len(rows) - 1]
+    ours = process(penalise(logits, seen, penalty), temperature, top_k, top_p)
+    for i in range(len(rows)):
+        ids = seen[: len(prompt) + i]
+        theirs = reference(logits[i : i + 1], temperature, top_k, top_p, penalty, ids)
+        assert torch.allclose(ours[i], theirs[0], rtol=1e-9, atol=0)
+
+
+def test_a_penalty_worked_by_hand():
+    """Seen logits 3 and -1 become 1.5 and -2; the second row has seen token 2 as well."""
+    logits = torch.tensor([[3.0, -1.0, 2.0, -torch.inf]] * 2)
+    kept = logits.clone()
+    assert penalise(logits, [0, 1, 1, 2], 2.0).tolist() == [
+        [1.5, -2.0, 2.0, -torch.inf],
+        [1.5, -2.0, 1.0, -torch.inf],
+    ]
+    assert penalise(logits, [3, 3], 2.0)[0, 3] == -torch.inf
+    assert penalise(logits, [0, 1], 1.0) is logits
+    assert torch.equal(logits, kept)
+
+
+def test_a_penalty_acts_before_temperature_zero_chooses():
+    logits = torch.tensor([[3.0, 2.0]])
+    assert process(penalise(logits, [0], 2.0), 0.0).tolist() == [[0, 1]]
 
 
 def test_top_p_is_taken_after_temperature():
