@@ -128,9 +128,10 @@ class Stats:
 
 
 def stretches(rounds: Iterable[Round]) -> list[tuple[Settings, tuple[Round, ...]]]:
-    """Rounds in order, cut wherever a setting changed."""
+    """Rounds in order, cut wherever a setting changed; K that the engine chose is none."""
     return [
-        (settings, tuple(group)) for settings, group in groupby(rounds, key=lambda r: r.settings)
+        (settings, tuple(group))
+        for settings, group in groupby(rounds, key=lambda each: each.settings.as_set)
     ]
 
 

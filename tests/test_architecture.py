@@ -20,6 +20,7 @@ PACKAGES = ("engine", "visualizer", "scenes")
 LINES_PER_MODULE = 450
 
 STDLIB_ENGINE = {
+    "adapt",
     "trace",
     "codec",
     "stats",
