@@ -165,8 +165,7 @@ class Learned:
         if not made.cold and width <= MOST:
             passes = _put(passes, width, passes[width].after(made.verify_seconds))
         if made.settings.effective_k == 0:
-            by_choice = made.settings.auto_k and made.settings.drafts
-            return replace(self, passes=passes)._without_guesses(by_choice)
+            return replace(self, passes=passes)._without_guesses(made.settings.chooses_k)
         known = replace(self.under(made.settings), passes=passes)
         return known._with_guesses(made)._settled()
 

@@ -23,6 +23,7 @@ from typing import Protocol
 from torch import OutOfMemoryError, Tensor
 
 from engine import evidence
+from engine.adapt import Learned
 from engine.drafters.proposal import Drafter, DraftRequest, Proposal
 from engine.evidence import Check, Vocabulary
 from engine.sampling import Draws, penalise, process
@@ -96,6 +97,7 @@ class Session:
         self._prompt_length = len(header.prompt_tokens)
         self._ids = [token.id for token in header.prompt_tokens]
         self._starts: list[int] = []  # length of the text before each round
+        self._learned: list[Learned] = []  # after each round
         self._drafter: Drafter | None = None
         self._busy_until = now()
         self.finished: RunFinished | None = None
@@ -116,21 +118,24 @@ class Session:
             raise DecodeError("this run has ended")
         self._wake()
         index, position = len(self._starts), len(self._ids)
-        drafter_is_new, proposal = self._propose(index)
+        settings, k_reason = self._next_settings()
+        drafter_is_new, proposal = self._propose(index, settings)
         check = self._check(proposal, index)
         self._busy_until = self._now()
         kept, ended = self._commit(check)
         made = Round(
             index=index,
             position=position,
-            settings=self._settings,
+            settings=settings,
             guesses=evidence.guesses(check, kept, ended, self._vocabulary),
             emitted=None if ended else evidence.emitted(check, self._vocabulary),
             draft_step_seconds=proposal.step_seconds,
             verify_seconds=check.seconds,
             evidence_seconds=self._now() - self._busy_until,
             cold=drafter_is_new,
+            k_reason=k_reason,
         )
+        self._learned.append(self._known.after(made))
         self._busy_until = self._now()
         return made
 
@@ -147,6 +152,7 @@ class Session:
             return
         del self._ids[self._starts[to_round] :]
         del self._starts[to_round:]
+        del self._learned[to_round:]
         self._settle()
         self.finished = None
         self._finish_at_limits()
@@ -218,18 +224,32 @@ class Session:
             self._check(Proposal(), 0)
             self._settle()
 
-    def _propose(self, index: int) -> tuple[bool, Proposal]:
-        """The round's proposal, and whether its drafter has just come into use."""
+    @property
+    def _known(self) -> Learned:
+        """What the rounds so far have taught about asking for guesses."""
+        return self._learned[-1] if self._learned else Learned.of((), self.header.baseline)
+
+    def _next_settings(self) -> tuple[Settings, str]:
+        """Settings of the next round, with the K it asks for, and why where K is ours to choose."""
         settings = self._settings
-        if settings.effective_k == 0:
-            self._drafter = None  # it falls behind from here on, and observes when it is back
+        if not settings.chooses_k:
+            return settings, ""
+        choice = self._known.choose(settings)
+        return replace(settings, k=choice.k), choice.reason
+
+    def _propose(self, index: int, settings: Settings) -> tuple[bool, Proposal]:
+        """The round's proposal, and whether its drafter has just come into use."""
+        if settings.effective_k == 0:  # it falls behind from here on, and observes when it is back
+            if not settings.chooses_k:
+                self._drafter = None
             return False, Proposal()
         try:
             wanted = self._drafters(settings.drafter)
             is_new = wanted is not self._drafter
             self._drafter = wanted
             wanted.observe(self._ids)
-            request = DraftRequest(self._width(wanted), settings, self._unigram, self._draws, index)
+            width = self._width(wanted, settings.k)
+            request = DraftRequest(width, settings, self._unigram, self._draws, index)
             proposal = wanted.propose(self._ids, request) if request.k else Proposal()
             if any(len(law) != self._vocab_size for law in proposal.laws):
                 raise ValueError("its vocabulary is not the target's")
@@ -243,12 +263,12 @@ class Session:
                 f"The drafter “{settings.drafter}” failed: {error or type(error).__name__}"
             ) from error
 
-    def _width(self, drafter: Drafter) -> int:
-        """Guesses that can still be used: the limits leave room for them and the target's own."""
+    def _width(self, drafter: Drafter, k: int) -> int:
+        """Guesses of use, up to `k`: the limits leave room for them and the target's own token."""
         room = self._room - 1
         if drafter.context is not None:
             room = min(room, drafter.context - len(self._ids))
-        return max(0, min(self._settings.effective_k, room))
+        return max(0, min(k, room))
 
     @property
     def made(self) -> int:

@@ -112,6 +112,11 @@ class Settings:
         return self.speculative and self.drafter != "none"
 
     @property
+    def chooses_k(self) -> bool:
+        """Whether the engine chooses K for each round."""
+        return self.auto_k and self.drafts
+
+    @property
     def apart_from_k(self) -> Settings:
         """Everything but the number of guesses."""
         return replace(self, k=0, auto_k=False)
