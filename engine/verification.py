@@ -3,7 +3,9 @@
 A drafter proposed K tokens, each drawn from a distribution of its own; one target pass gave
 the K + 1 distributions the target would have drawn from. `verify_chain` keeps a prefix of the
 proposal and one token more, so that what is kept is distributed exactly as if the target had
-written it alone (Leviathan et al. 2023, algorithm 1; Chen et al. 2023, algorithm 2).
+written it alone (Leviathan et al. 2023, algorithm 1; Chen et al. 2023, algorithm 2). A tree of
+guesses, several after one text, is judged by the same rule in `verify_tree`; a chain is the
+tree in which nobody has a sibling.
 
 Greedy decoding is the limit of one-hot `target_probs`; a drafter that does not sample (an
 n-gram, a suffix, an argmax) is the limit of one-hot `draft_probs`. Neither has code of its own.
@@ -22,6 +24,10 @@ from torch import Tensor
 from engine.trace import EmitKind
 
 
+ROOT = -1
+"""The parent of a guess that follows the text itself."""
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What one verification decided.
@@ -32,6 +38,21 @@ class Verdict:
     """
 
     accepted: int
+    token: int
+    kind: EmitKind
+    emit_probs: Tensor
+    accept_probs: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TreeVerdict:
+    """What the verification of a tree decided.
+
+    As `Verdict`, but `path` are the accepted nodes from the root down, and `accept_probs` each
+    node's chance of passing when it is judged: its parent accepted, its elder siblings refused.
+    """
+
+    path: tuple[int, ...]
     token: int
     kind: EmitKind
     emit_probs: Tensor
@@ -71,6 +92,56 @@ def verify_chain(
         emit_probs = residual(target_probs[accepted], draft_probs[accepted])
     accept_probs = tuple(min(1.0, target[i] / draft[i]) for i in range(k))
     return Verdict(accepted, pick(emit_probs, emit_draw), kind, emit_probs, accept_probs)
+
+
+def verify_tree(
+    target_probs: Tensor,
+    draft_probs: Tensor,
+    draft_tokens: Sequence[int],
+    parents: Sequence[int],
+    accept_draws: Sequence[float],
+    emit_draw: float,
+) -> TreeVerdict:
+    """Judge a tree of guesses and draw the token that follows the accepted path.
+
+    Node i guesses `draft_tokens[i]` after node `parents[i]` < i, or after the text (`ROOT`).
+    Siblings are judged in order, until one passes; each that is refused leaves the residual of
+    what the target still owed, and the token that follows when all are is drawn from the last
+    residual (Miao et al. 2023, SpecInfer, algorithm 2; Jeon et al. 2024 for siblings drawn
+    without replacement).
+
+    Shapes: `target_probs` (N + 1, V), row 0 after the text and row i + 1 after node i;
+    `draft_probs` (N, V); N tokens, parents and `accept_draws`. Row i of `draft_probs` is the law
+    node i was drawn from *given its elder siblings*: drawn without replacement, the drafter's law
+    with these zeroed and the rest renormalised; not drawn at all (its likeliest few), one-hot.
+    Raises ValueError for a node before its parent, for siblings that guess the same, and for a
+    guess its own law calls impossible.
+    """
+    if any(not ROOT <= parent < node for node, parent in enumerate(parents)):
+        raise ValueError("a guess comes before the one it follows")
+    if len(set(zip(parents, draft_tokens, strict=True))) < len(parents):
+        raise ValueError("two guesses after one text are the same")
+
+    owed = list(target_probs)  # row i + 1: what the target still owes after node i
+    passes: list[bool] = []
+    chances: list[float] = []
+    for node, (token, parent) in enumerate(zip(draft_tokens, parents, strict=True)):
+        target, draft = float(owed[parent + 1][token]), float(draft_probs[node, token])
+        if not draft > 0:
+            raise ValueError("a guess has no probability under the law it is said to come from")
+        passes.append(accept_draws[node] * draft < target)
+        chances.append(min(1.0, target / draft))
+        owed[parent + 1] = residual(owed[parent + 1], draft_probs[node])
+
+    path = [ROOT]
+    for node, parent in enumerate(parents):
+        if parent == path[-1] and passes[node]:
+            path.append(node)
+    kind: EmitKind = "recovered" if path[-1] in parents else "bonus"
+    emit_probs = owed[path[-1] + 1]
+    return TreeVerdict(
+        tuple(path[1:]), pick(emit_probs, emit_draw), kind, emit_probs, tuple(chances)
+    )
 
 
 def residual(target_probs: Tensor, draft_probs: Tensor) -> Tensor:

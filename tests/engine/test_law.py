@@ -9,8 +9,8 @@ import torch
 
 from engine.trace import Settings
 from tests.engine import kit
+from tests.engine.enumeration import chain_law
 from tests.engine.kit import TableModel, header, session
-from tests.engine.test_verification import chain_law
 
 
 class Choices:

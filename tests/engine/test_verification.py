@@ -1,14 +1,9 @@
 """The acceptance rule, proven by enumeration; and the same proof failing on broken twins.
 
-`Enumeration` runs a verification over *every* draft and *every* accept draw of a discrete
-uniform, in exact binary fractions, and adds up the law of what comes out. Nothing is sampled.
+Nothing is sampled: see `enumeration`. Trees have `test_tree.py`.
 """
 
 from __future__ import annotations
-
-import itertools
-from collections import defaultdict
-from collections.abc import Callable, Sequence
 
 import pytest
 import torch
@@ -17,105 +12,22 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from engine.verification import Verdict, pick, residual, verify_chain
+from tests.engine.enumeration import (
+    VerifyChain,
+    as_tree,
+    distance,
+    draft_law,
+    line,
+    one_hot_law,
+    target_law,
+    tree_distance,
+)
 from tests.engine.kit import random_law
-
-Verify = Callable[[Tensor, Tensor, Sequence[int], Sequence[float], float], Verdict]
-Law = Callable[[tuple[int, ...]], Tensor]
-
-QUARTERS = 4
-"""A uniform of four values is exact while every target / draft ratio is a multiple of 1/4."""
-
-
-def eighths(*numerators: int) -> Tensor:
-    assert sum(numerators) == 8
-    return torch.tensor(numerators, dtype=torch.float64) / 8
-
-
-TARGETS = [eighths(1, 5, 2), eighths(3, 0, 5), eighths(2, 2, 4), eighths(6, 1, 1), eighths(0, 8, 0)]
-DRAFTS = [eighths(2, 2, 4), eighths(4, 2, 2), eighths(2, 4, 2), eighths(4, 4, 0)]
-
-
-def target_law(prefix: tuple[int, ...]) -> Tensor:
-    """A law that differs with the whole prefix, in eighths."""
-    return TARGETS[sum((i + 2) * (token + 1) for i, token in enumerate(prefix)) % len(TARGETS)]
-
-
-def draft_law(prefix: tuple[int, ...]) -> Tensor:
-    """Another, whose entries are 0, 1/4 or 1/2."""
-    return DRAFTS[sum((i + 1) * (token + 2) for i, token in enumerate(prefix)) % len(DRAFTS)]
-
-
-def rows(law: Law, tokens: Sequence[int], count: int) -> Tensor:
-    return torch.stack([law(tuple(tokens[:i])) for i in range(count)])
-
-
-def chain_law(law: Law, length: int) -> dict[tuple[int, ...], float]:
-    """The law of `length` tokens the target writes alone."""
-    out = {}
-    for text in itertools.product(range(len(law(()))), repeat=length):
-        chance = 1.0
-        for i, token in enumerate(text):
-            chance *= float(law(text[:i])[token])
-        out[text] = chance
-    return out
-
-
-def extend(
-    out: dict[tuple[int, ...], float], law: Law, length: int
-) -> dict[tuple[int, ...], float]:
-    """Let the target write on alone until every text has `length` tokens."""
-    done: dict[tuple[int, ...], float] = defaultdict(float)
-    for text, chance in out.items():
-        for more, tail in chain_law(lambda p, t=text: law(t + p), length - len(text)).items():
-            done[text + more] += chance * tail
-    return done
-
-
-def speculative_law(
-    verify: Verify, target: Law, draft: Law, k: int, grain: int
-) -> dict[tuple[int, ...], float]:
-    """The law of k + 1 tokens, of which the first come out of one round of `verify`.
-
-    Each accept draw takes `grain` equally likely values: 0, 1/grain, …
-    """
-    grid = [i / grain for i in range(grain)]
-    out: dict[tuple[int, ...], float] = defaultdict(float)
-    for guesses in itertools.product(range(len(draft(()))), repeat=k):
-        draft_rows = rows(draft, guesses, k) if k else torch.zeros(0, 3, dtype=torch.float64)
-        chance = 1.0
-        for i, token in enumerate(guesses):
-            chance *= float(draft_rows[i, token])
-        if chance == 0:
-            continue
-        target_rows = rows(target, guesses, k + 1)
-        for draws in itertools.product(grid, repeat=k):
-            verdict = verify(target_rows, draft_rows, guesses, draws, 0.5)
-            for token, emit in enumerate(verdict.emit_probs.tolist()):
-                out[(*guesses[: verdict.accepted], token)] += chance * emit / grain**k
-    return extend(out, target, k + 1)
-
-
-def distance(
-    verify: Verify,
-    k: int,
-    target: Law = target_law,
-    draft: Law = draft_law,
-    grain: int = QUARTERS,
-) -> float:
-    """Largest difference between the law of a round and that of the target alone."""
-    alone = chain_law(target, k + 1)
-    together = speculative_law(verify, target, draft, k, grain)
-    return max(abs(alone[text] - together.get(text, 0.0)) for text in alone)
 
 
 @pytest.mark.parametrize("k", [0, 1, 2, 3])
 def test_the_law_is_exactly_the_target_s(k):
     assert distance(verify_chain, k) < 1e-12
-
-
-def one_hot_law(law: Law) -> Law:
-    """The drafter that says the likeliest token of `law` and nothing else."""
-    return lambda prefix: torch.eye(3, dtype=torch.float64)[law(prefix).argmax()]
 
 
 def test_the_law_is_the_target_s_for_a_drafter_that_does_not_sample():
@@ -135,7 +47,7 @@ def twin(
     leftover=residual,
     row=lambda i, k: i,
     count=lambda flags: (*flags, False).index(False),
-) -> Verify:
+) -> VerifyChain:
     """A verification written afresh, of which one part may be replaced by a broken one."""
 
     def verify(target_probs, draft_probs, tokens, draws, emit_draw):
@@ -199,36 +111,11 @@ def test_a_soft_law_claimed_for_an_argmax_draft_is_biased_as_computed_by_hand():
 # --- laws that are no binary fractions: enumerate by the stated acceptance chances -----------
 
 
-def stated_law(target: Law, draft: Law, k: int) -> dict[tuple[int, ...], float]:
-    """As `speculative_law`, but each branch is forced by draws of 0 and almost 1."""
-    out: dict[tuple[int, ...], float] = defaultdict(float)
-    for guesses in itertools.product(range(len(draft(()))), repeat=k):
-        draft_rows, target_rows = rows(draft, guesses, k), rows(target, guesses, k + 1)
-        chance = float(torch.stack([draft_rows[i, g] for i, g in enumerate(guesses)]).prod())
-        for passed in range(k + 1):
-            draws = [0.0] * passed + [1 - 2**-53] * (k - passed)
-            verdict = verify_chain(target_rows, draft_rows, guesses, draws, 0.5)
-            accept = verdict.accept_probs
-            weight = chance
-            for i in range(passed):
-                weight *= accept[i]
-            if passed < k:
-                weight *= 1 - accept[passed]
-            if weight == 0:
-                continue
-            assert verdict.accepted == passed
-            for token, emit in enumerate(verdict.emit_probs.tolist()):
-                out[(*guesses[:passed], token)] += weight * emit
-    return extend(out, target, k + 1)
-
-
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10**6), k=st.integers(1, 3), vocab=st.integers(2, 3))
 def test_the_law_is_the_target_s_for_random_laws(seed, k, vocab):
     target, draft = random_law(seed, vocab), random_law(seed + 1, vocab)
-    alone = chain_law(target, k + 1)
-    together = stated_law(target, draft, k)
-    assert max(abs(alone[text] - together.get(text, 0.0)) for text in alone) < 1e-12
+    assert tree_distance(as_tree(verify_chain), line(k), target, draft) < 1e-12
 
 
 def test_worked_figures():
