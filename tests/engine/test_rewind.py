@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine import codec
+from engine.adapt import Choice, Learned
 from engine.decode import DecodeError
 from engine.llama import Runner
 from engine.trace import Rewind, fold
@@ -103,3 +104,31 @@ def test_runs_of_two_sessions_do_not_touch_each_other():
         if second.finished is None:
             second.advance()
     assert essence(mixed) == essence(sampled_run(5).rounds())
+
+
+def test_auto_k_changes_how_the_text_comes_and_not_the_text():
+    run = session(Runner(TINY), oracle_script(3), header(PROMPT, replace(GREEDY, auto_k=True)))
+    rounds = list(run.rounds())
+    assert kit.committed(run) == ORACLE[:24]
+    assert all(made.settings.auto_k and made.k_reason.startswith("K ") for made in rounds)
+    assert all(len(made.guesses) <= made.settings.k for made in rounds)
+    check_verdicts(rounds)
+
+
+@pytest.mark.parametrize("to_round", range(6))
+def test_after_a_rewind_auto_k_knows_what_the_rounds_that_stay_have_taught(to_round):
+    run = session(Runner(TINY), oracle_script(2), header(PROMPT, replace(GREEDY, auto_k=True)))
+    made = [run.advance() for _ in range(6)]
+    run.rewind(to_round, replace(GREEDY, auto_k=True))
+    known = Learned.of(made[:to_round])
+    assert run.advance().k_reason == known.choose(replace(GREEDY, auto_k=True)).reason
+
+
+def test_a_drafter_left_silent_by_auto_k_stays_in_use(monkeypatch):
+    """Its probes are work like any other: no round of theirs is left out as a cold one."""
+    wanted = iter([2, 0, 0, 1])
+    monkeypatch.setattr(Learned, "choose", lambda self, settings: Choice(next(wanted), "so"))
+    run = session(Runner(TINY), oracle_script(1), header(PROMPT, replace(GREEDY, auto_k=True)))
+    rounds = [run.advance() for _ in range(4)]
+    assert [len(made.guesses) for made in rounds] == [2, 0, 0, 1]
+    assert [made.cold for made in rounds] == [True, False, False, False]
