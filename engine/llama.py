@@ -10,7 +10,7 @@ Knows nothing of drafting, sampling or text.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -235,17 +235,22 @@ class Cache:
     """Keys and values of one sequence: two tensors (layers, kv heads, context, head dim).
 
     Preallocated; rows at and past a runner's length are scratch. Layers may be shared by a
-    runner that uses only the first of them.
+    runner that uses only the first of them. `spare` rows past the context are scratch for passes
+    of a fixed width.
     """
 
-    def __init__(self, config: LlamaConfig, context: int, dtype: torch.dtype, device: str) -> None:
-        shape = (config.layers, config.kv_heads, context, config.head_dim)
+    def __init__(
+        self,
+        config: LlamaConfig,
+        context: int,
+        dtype: torch.dtype,
+        device: str,
+        spare: int = 0,
+    ) -> None:
+        shape = (config.layers, config.kv_heads, context + spare, config.head_dim)
+        self.context = context
         self.keys = torch.zeros(shape, dtype=dtype, device=device)
         self.values = torch.zeros(shape, dtype=dtype, device=device)
-
-    @property
-    def context(self) -> int:
-        return self.keys.shape[2]
 
 
 class Kernel(Protocol):
@@ -307,23 +312,36 @@ class TorchKernel:
         x = w.embedding[torch.as_tensor(ids, device=w.embedding.device)]  # (n, hidden)
         seen = torch.arange(end, device=x.device)
         mask = seen[None, :] <= seen[start:, None]  # (n, end): row i sees positions <= start + i
-        for layer in range(w.config.layers):
-            normed = self._norm(x, w.attention_norm[layer])
-            mixed = self._attention(normed, layer, start, cache, mask)
-            x = x + F.linear(mixed, self._output[layer])
-            normed = self._norm(x, w.mlp_norm[layer])
-            gate, up = F.linear(normed, self._gate_up[layer]).chunk(2, dim=-1)
-            x = x + F.linear(F.silu(gate) * up, self._down[layer])
-        return self._norm(x, w.norm)
+        return self.layers(
+            x, lambda layer, fused: self._attention(layer, fused, start, cache, mask)
+        )
 
     @torch.inference_mode()
     def logits(self, hidden: Tensor) -> Tensor:
         return F.linear(hidden, self._head)
 
-    def _attention(self, x: Tensor, layer: int, start: int, cache: Cache, mask: Tensor) -> Tensor:
+    def layers(self, x: Tensor, attend: Callable[[int, Tensor], Tensor]) -> Tensor:
+        """Run rows (n, hidden) through every layer and the final norm.
+
+        ``attend(layer, fused)`` is given a layer's queries, keys and values (n, heads + 2·kv heads,
+        dim) and returns what its heads make of them (n, heads·dim).
+        """
+        w = self.weights
+        for layer in range(w.config.layers):
+            normed = self._norm(x, w.attention_norm[layer])
+            fused = F.linear(normed, self._qkv[layer]).view(len(x), -1, w.config.head_dim)
+            x = x + F.linear(attend(layer, fused), self._output[layer])
+            normed = self._norm(x, w.mlp_norm[layer])
+            gate, up = F.linear(normed, self._gate_up[layer]).chunk(2, dim=-1)
+            x = x + F.linear(F.silu(gate) * up, self._down[layer])
+        return self._norm(x, w.norm)
+
+    def _attention(
+        self, layer: int, fused: Tensor, start: int, cache: Cache, mask: Tensor
+    ) -> Tensor:
         c = self.weights.config
-        rows, end = x.shape[0], start + x.shape[0]
-        fused = F.linear(x, self._qkv[layer]).view(rows, -1, c.head_dim).transpose(0, 1)
+        rows, end = fused.shape[0], start + fused.shape[0]
+        fused = fused.transpose(0, 1)
         queries, keys = fused[: c.heads], fused[c.heads : c.heads + c.kv_heads]
         values = fused[c.heads + c.kv_heads :]
         cache.keys[layer, :, start:end] = self._rotate(keys, start, end)
