@@ -23,7 +23,6 @@ from torch import Tensor
 
 from engine.trace import EmitKind
 
-
 ROOT = -1
 """The parent of a guess that follows the text itself."""
 
