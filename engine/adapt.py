@@ -40,7 +40,7 @@ MEMORY = 20.0
 DOUBT = 3.0
 """Rounds that must be seen at a position before its own rate outweighs its predecessor's."""
 
-EXPLORE_AFTER = 20
+EXPLORE_AFTER = 12
 PROBE_AFTER, PROBE_SELDOM = 16, 64
 """Rounds without guesses before a probe; after each one in vain twice as many, up to that."""
 

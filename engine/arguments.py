@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from engine.trace import Settings
 
@@ -27,6 +27,10 @@ SMALLEST_SIDE, LARGEST_SIDE = 64, 8192
 """Pixels of a video: what panels still fit into, and what every graphics driver can draw."""
 
 MAX_K = 16
+
+Auto = Literal["auto"]
+AUTO: Auto = "auto"
+"""In place of a number of guesses: the engine chooses (see `engine.adapt`)."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -74,12 +78,17 @@ def size(text: str) -> tuple[int, int]:
     return sides
 
 
-def span(text: str) -> tuple[int, ...]:
-    """An argparse type: ``1..8``, ``1,2,4`` or ``4`` as the numbers of guesses they name."""
+def guesses(text: str) -> int | Auto:
+    """An argparse type: a number of guesses per round, or ``auto``."""
+    return AUTO if text == AUTO else int(number(int, 0, MAX_K)(text))
+
+
+def span(text: str) -> tuple[int | Auto, ...]:
+    """An argparse type: ``1..8``, ``auto,2,4`` or ``4`` as the numbers of guesses they name."""
     single = number(int, 0, MAX_K)
     first, dots, last = text.partition("..")
     if not dots:
-        return tuple(single(part) for part in text.split(","))
+        return tuple(guesses(part) for part in text.split(","))
     low, high = single(first), single(last)
     if low > high:
         raise argparse.ArgumentTypeError(f"must rise, as in 1..8, not {text!r}")
@@ -123,10 +132,10 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     add("--drafter", default=default.drafter, metavar="D", help='who guesses; "none": nobody')
     add(
         "--k",
-        type=number(int, 0, MAX_K),
+        type=guesses,
         default=default.k,
         metavar="N",
-        help=f"guesses per round, 0..{MAX_K} (default {default.k})",
+        help=f"guesses per round, 0..{MAX_K}, or auto: as many as pay (default {default.k})",
     )
     add(
         "--quality",

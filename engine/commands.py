@@ -241,7 +241,7 @@ def summary(header: RunHeader, run: Trace) -> dict[str, Any]:
         "target": header.target,
         "drafter": header.drafter,
         "drafter_reason": header.drafter_reason,
-        "k": settings.k,
+        "k": "auto" if settings.auto_k else settings.k,
         "quality": settings.quality,
         "temperature": settings.temperature,
         "top_k": settings.top_k,

@@ -42,13 +42,14 @@ def settings_of(args: argparse.Namespace) -> Settings:
     """The settings that the options of `arguments.add_settings` ask for."""
     return Settings(
         drafter=args.drafter,
-        k=args.k,
+        k=Settings().k if args.k == arguments.AUTO else args.k,
         quality=args.quality,
         temperature=args.temperature,
         top_k=args.top_k,
         top_p=args.top_p,
         speculative=args.drafter != "none",
         repetition_penalty=args.repetition_penalty,
+        auto_k=args.k == arguments.AUTO,
     )
 
 

@@ -208,7 +208,7 @@ def _prove_greedy(engine: Engine, args: argparse.Namespace, settings: Settings) 
     print(
         f"{good} of {len(proofs)} texts are the target's own, token for token "
         f"({sum(proof.tokens for proof in proofs)} tokens, drafter {settings.drafter}, "
-        f"k {settings.k}, quality {settings.quality:g} %)."
+        f"k {settings.k_as_set}, quality {settings.quality:g} %)."
     )
     return good == len(proofs)
 

@@ -117,6 +117,11 @@ class Settings:
         return self.auto_k and self.drafts
 
     @property
+    def k_as_set(self) -> str:
+        """K in the words of whoever set it."""
+        return "auto" if self.auto_k else str(self.k)
+
+    @property
     def apart_from_k(self) -> Settings:
         """Everything but the number of guesses."""
         return replace(self, k=0, auto_k=False)

@@ -70,6 +70,16 @@ def test_drafter_none_is_the_target_alone() -> None:
     assert not settings.speculative
 
 
+def test_k_may_be_left_to_the_engine() -> None:
+    parser = argparse.ArgumentParser()
+    arguments.add_run(parser)
+    settings = config.settings_of(parser.parse_args(["--prompt", "x", "--k", "auto"]))
+    assert settings.chooses_k
+    assert settings.k_as_set == "auto"
+    alone = parser.parse_args(["--prompt", "x", "--k", "auto", "--drafter", "none"])
+    assert not config.settings_of(alone).chooses_k
+
+
 def test_the_engine_process_gets_the_same_options() -> None:
     parser = argparse.ArgumentParser()
     arguments.add_engine(parser)
@@ -78,13 +88,21 @@ def test_the_engine_process_gets_the_same_options() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "ks"), [("4", (4,)), ("1..3", (1, 2, 3)), ("0,2,16", (0, 2, 16)), ("5..5", (5,))]
+    ("text", "ks"),
+    [
+        ("4", (4,)),
+        ("1..3", (1, 2, 3)),
+        ("0,2,16", (0, 2, 16)),
+        ("5..5", (5,)),
+        ("auto", ("auto",)),
+        ("auto,2", ("auto", 2)),
+    ],
 )
-def test_spans_of_k(text: str, ks: tuple[int, ...]) -> None:
+def test_spans_of_k(text: str, ks: tuple[int | str, ...]) -> None:
     assert arguments.span(text) == ks
 
 
-@pytest.mark.parametrize("text", ["", "3..1", "1..17", "1...3", "a", "1,,2", "-1"])
+@pytest.mark.parametrize("text", ["", "3..1", "1..17", "1...3", "a", "1,,2", "-1", "1..auto", "Auto"])
 def test_what_is_no_span_is_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError):
         arguments.span(text)
