@@ -102,7 +102,9 @@ def test_spans_of_k(text: str, ks: tuple[int | str, ...]) -> None:
     assert arguments.span(text) == ks
 
 
-@pytest.mark.parametrize("text", ["", "3..1", "1..17", "1...3", "a", "1,,2", "-1", "1..auto", "Auto"])
+@pytest.mark.parametrize(
+    "text", ["", "3..1", "1..17", "1...3", "a", "1,,2", "-1", "1..auto", "Auto"]
+)
 def test_what_is_no_span_is_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError):
         arguments.span(text)
