@@ -27,8 +27,9 @@ from torch import Tensor
 
 from engine.training import corpus as text
 from engine.training import rounds
-from engine.training.student import Student, load, packed
-from engine.training.teacher import Plan, Target, predicting, working_dtype
+from engine.training.kinds import load
+from engine.training.student import Student
+from engine.training.teacher import Plan, Target, predicting
 
 WATCH_ROWS = 40  # of each of the three held-out groups
 ALPHA_ROWS = 80  # held-out rows at temperature 0.7 for which the target is run again
@@ -44,14 +45,18 @@ Figures = dict[str, Any]
 
 @torch.no_grad()
 def guesses(student: Student, corpus: text.Corpus, rows: Sequence[int]) -> Tensor:
-    """The student's likeliest id at every reply position of the rows, packed."""
+    """The student's likeliest ids at every reply position of the rows, packed.
+
+    (guesses ahead, positions): the n-th line is what the n-th guess of a round would be.
+    """
     best = []
     for start in range(0, len(rows), ROWS_PER_PASS):
         batch = list(rows[start : start + ROWS_PER_PASS])
-        hidden = student.hidden(*packed([corpus.row(row) for row in batch]))
-        logits = student.logits(hidden[predicting(corpus, batch)])
-        best.append(student.vocab_ids[logits.argmax(-1)])
-    return torch.cat(best)
+        positions = predicting(corpus, batch)
+        ahead = student.ahead([corpus.row(row) for row in batch], student.depth)
+        logits = (student.logits(hidden[positions]) for hidden in ahead)
+        best.append(torch.stack([student.vocab_ids[each.argmax(-1)] for each in logits]))
+    return torch.cat(best, dim=1)
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,7 @@ class Watch:
             with np.load(path) as arrays:
                 if arrays["rows"].tolist() == rows:
                     return cls(groups, torch.from_numpy(arrays["best"]))
-        best = target_best(Target.load(plan.target_folder, working_dtype()), plan.corpus, rows)
+        best = target_best(plan.target, plan.corpus, rows)
         partial = plan.work / "watch.partial"
         with partial.open("wb") as file:
             np.savez(file, rows=np.asarray(rows), best=best.numpy())
@@ -83,12 +88,16 @@ class Watch:
         return cls(groups, best)
 
     def match(self, student: Student, corpus: text.Corpus) -> dict[str, float]:
-        """Share of positions where the student's best token is the target's, by group."""
+        """Share of positions where the student's best token is the target's, by group.
+
+        Of the first guess; of those further ahead, where they differ, over all groups.
+        """
         rows = [row for group in self.groups.values() for row in group]
         hits = guesses(student, corpus, rows) == self.best
         sizes = [corpus.reply_tokens(group) for group in self.groups.values()]
-        parts = zip(self.groups, torch.split(hits, sizes), strict=True)
-        return {"all": _mean(hits), **{name: _mean(part) for name, part in parts}}
+        parts = zip(self.groups, torch.split(hits[0], sizes), strict=True)
+        further = {f"guess {n}": _mean(line) for n, line in enumerate(hits[1:], 2)}
+        return {"all": _mean(hits[0]), **{name: _mean(part) for name, part in parts}, **further}
 
 
 def _mean(values: Tensor) -> float:
@@ -129,12 +138,12 @@ def measure(student: Student, target: Target, corpus: text.Corpus, split: text.S
 
 
 def hits(student: Student, corpus: text.Corpus, rows: Sequence[int]) -> list[rounds.Hits]:
-    """Per row: where the student's likeliest token is the one the text goes on with."""
+    """Per row: where the student's likeliest tokens are the one the text goes on with."""
     best = guesses(student, corpus, rows).numpy()
     ends = np.cumsum([len(corpus.reply(row)) for row in rows])[:-1]
     return [
         guessed == corpus.reply(row)
-        for guessed, row in zip(np.split(best, ends), rows, strict=True)
+        for guessed, row in zip(np.split(best, ends, axis=1), rows, strict=True)
     ]
 
 
@@ -142,7 +151,7 @@ def summary(replies: Sequence[rounds.Hits]) -> Figures:
     counts = {k: rounds.histogram(replies, k) for k in K}
     return {
         "replies": len(replies),
-        "positions": sum(len(reply) for reply in replies),
+        "positions": sum(reply.shape[-1] for reply in replies),
         "match_by_position": [round(share, 4) for share in rounds.match_by_position(replies, 4)],
         "tokens_per_round": {str(k): round(rounds.mean_acceptance_length(counts[k]), 4) for k in K},
         "histogram_k4": counts[4],
@@ -179,7 +188,7 @@ def accept_chances(student: Student, target: Target, corpus: text.Corpus, row: i
     ids = corpus.row(row)
     target_logits = target.hidden([ids])[positions] @ target.embedding.T
     target_probs = (target_logits / ALPHA_TEMPERATURE).softmax(-1)
-    draft_logits = student.logits(student.hidden(*packed([ids]))[positions])
+    draft_logits = student.logits(student.ahead([ids], 1)[0][positions])
     draft_probs = (draft_logits / ALPHA_TEMPERATURE).softmax(-1)
     return torch.minimum(target_probs[:, student.vocab_ids], draft_probs).sum(-1)
 
@@ -199,7 +208,7 @@ def main() -> None:
     target = Target.load(options.target)
     corpus = text.load(*options.text)
     split = text.split(corpus, Tokenizer.from_file(str(options.target / "tokenizer.json")))
-    student = load(options.drafter, target.embedding)
+    student = load(options.drafter, target)
     print(json.dumps(measure(student, target, corpus, split), indent=2))
 
 

@@ -53,7 +53,12 @@ class Shape:
         )
 
 
-def rotary(shape: Shape, lengths: Sequence[int]) -> tuple[Tensor, Tensor]:
+Angles = tuple[Tensor, Tensor]
+Passes = list[tuple[Tensor, Tensor]]
+"""Keys and values, each (T, kv heads, D), of several passes over the same tokens."""
+
+
+def rotary(shape: Shape, lengths: Sequence[int]) -> Angles:
     """Cosines and sines of every packed token's angle, each (T, 1, D), half-split layout."""
     positions = torch.cat([torch.arange(n) for n in lengths]).float()
     exponents = torch.arange(0, shape.head_size, 2).float() / shape.head_size
@@ -92,28 +97,44 @@ class Attention(nn.Module):
         self.v_proj = nn.Linear(shape.hidden, kv_size, bias=False)
         self.o_proj = nn.Linear(shape.hidden, shape.hidden, bias=False)
 
-    def forward(self, x: Tensor, angles: tuple[Tensor, Tensor], lengths: Sequence[int]) -> Tensor:
+    def forward(
+        self, x: Tensor, angles: Angles, lengths: Sequence[int], earlier: Passes | None = None
+    ) -> Tensor:
+        """Mix x (T, H). With `earlier`, a pass of those over the same tokens; it joins them."""
         size = self.shape.head_size
         queries = rotate(self.q_proj(x).unflatten(-1, (-1, size)), *angles)  # (T, heads, D)
         keys = rotate(self.k_proj(x).unflatten(-1, (-1, size)), *angles)  # (T, kv_heads, D)
-        values = self.v_proj(x).unflatten(-1, (-1, size))
-        mixed = [
-            F.scaled_dot_product_attention(
-                one_q.transpose(0, 1)[None],
-                one_k.transpose(0, 1)[None],
-                one_v.transpose(0, 1)[None],
-                is_causal=True,
-                enable_gqa=True,
-            )[0].transpose(0, 1)
-            for one_q, one_k, one_v in zip(
-                torch.split(queries, list(lengths)),
-                torch.split(keys, list(lengths)),
-                torch.split(values, list(lengths)),
-                strict=True,
+        passes = [] if earlier is None else earlier
+        passes.append((keys, self.v_proj(x).unflatten(-1, (-1, size))))
+        mixed = []
+        start = 0
+        for length in lengths:
+            rows = slice(start, start + length)
+            start += length
+            mixed.append(
+                F.scaled_dot_product_attention(
+                    queries[rows].transpose(0, 1)[None],
+                    torch.cat([k[rows] for k, _ in passes]).transpose(0, 1)[None],
+                    torch.cat([v[rows] for _, v in passes]).transpose(0, 1)[None],
+                    attn_mask=None if len(passes) == 1 else seen(length, len(passes)),
+                    is_causal=len(passes) == 1,
+                    enable_gqa=True,
+                )[0].transpose(0, 1)
             )
-        ]
         out: Tensor = self.o_proj(torch.cat(mixed).flatten(1))
         return out
+
+
+def seen(length: int, passes: int) -> Tensor:
+    """Which rows the last of several passes sees at each position: (length, passes · length).
+
+    Position i is then the `passes`-th guess of a round: of the first pass it sees the rows up
+    to i - passes + 1, which are true, and of each later pass the one row that guessed there.
+    """
+    position = torch.arange(length)
+    behind = position[:, None] - position[None, :]  # how far back a column's row lies
+    later = [behind == passes - 1 - number for number in range(1, passes)]
+    return torch.cat([behind >= passes - 1, *later], dim=1)
 
 
 class FeedForward(nn.Module):
@@ -140,9 +161,11 @@ class Layer(nn.Module):
         self.post_attention_layernorm = Norm(shape.hidden, shape.norm_eps)
         self.mlp = FeedForward(shape)
 
-    def forward(self, x: Tensor, angles: tuple[Tensor, Tensor], lengths: Sequence[int]) -> Tensor:
+    def forward(
+        self, x: Tensor, angles: Angles, lengths: Sequence[int], earlier: Passes | None = None
+    ) -> Tensor:
         dtype = self.mlp.gate_proj.weight.dtype
-        x = x + self.self_attn(self.input_layernorm(x, dtype), angles, lengths)
+        x = x + self.self_attn(self.input_layernorm(x, dtype), angles, lengths, earlier)
         out: Tensor = x + self.mlp(self.post_attention_layernorm(x, dtype))
         return out
 
@@ -161,9 +184,13 @@ class Decoder(nn.Module):
 
     def forward(self, embedded: Tensor, lengths: Sequence[int]) -> Tensor:
         """Final normed hidden states (T, H), fp32, of packed inputs (T, H)."""
+        out: Tensor = self.norm(self.stream(embedded, lengths, len(self.layers)))
+        return out
+
+    def stream(self, embedded: Tensor, lengths: Sequence[int], layers: int) -> Tensor:
+        """The residual stream (T, H), fp32, after the first `layers` layers."""
         angles = rotary(self.shape, lengths)
         x = embedded.float()
-        for layer in self.layers:
+        for layer in self.layers[:layers]:
             x = layer(x, angles, lengths)
-        out: Tensor = self.norm(x)
-        return out
+        return x

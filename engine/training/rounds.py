@@ -13,7 +13,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-Hits = npt.NDArray[np.bool_]  # (positions of one reply,)
+Hits = npt.NDArray[np.bool_]
+"""Of one reply: (positions,), or (guesses ahead, positions) where the n-th guess of a round,
+the guesses before it being right, is not the first guess made there. Guesses further ahead
+than there are lines are like the last."""
 
 
 def histogram(replies: Sequence[Hits], k: int) -> list[int]:
@@ -21,12 +24,20 @@ def histogram(replies: Sequence[Hits], k: int) -> list[int]:
     counts = [0] * (k + 1)
     for hits in replies:
         at = 0
-        while at < len(hits):
-            run = hits[at : at + k]
+        while at < hits.shape[-1]:
+            run = _round(hits, at, k)
             accepted = int(run.argmin()) if not run.all() else len(run)
             counts[accepted] += 1
             at += accepted + 1
     return counts
+
+
+def _round(hits: Hits, at: int, k: int) -> Hits:
+    """Hits of the k guesses of a round that begins at position `at`; fewer at the end."""
+    lines = np.atleast_2d(hits)
+    places = np.arange(min(k, lines.shape[1] - at))
+    run: Hits = lines[np.minimum(places, len(lines) - 1), at + places]
+    return run
 
 
 def mean_acceptance_length(counts: Sequence[int]) -> float:
@@ -42,10 +53,12 @@ def match_by_position(replies: Sequence[Hits], positions: int) -> list[float]:
     reached = [0] * positions
     hit = [0] * positions
     for hits in replies:
-        alive = np.ones(len(hits), dtype=np.bool_)
-        for place in range(min(positions, len(hits))):
-            alive = alive[: len(hits) - place]
+        lines = np.atleast_2d(hits)
+        length = lines.shape[1]
+        alive = np.ones(length, dtype=np.bool_)
+        for place in range(min(positions, length)):
+            alive = alive[: length - place]
             reached[place] += int(alive.sum())
-            alive = alive & hits[place:]
+            alive = alive & lines[min(place, len(lines) - 1), place:]
             hit[place] += int(alive.sum())
     return [n / max(1, total) for n, total in zip(hit, reached, strict=True)]

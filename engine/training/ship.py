@@ -20,7 +20,8 @@ import numpy as np
 import torch
 
 from engine.training import evaluate
-from engine.training.student import Student, export
+from engine.training.kinds import KINDS
+from engine.training.student import export
 from engine.training.teacher import Plan, Target
 
 Facts = dict[str, Any]
@@ -39,7 +40,7 @@ def ship(
     state = torch.load(work / "checkpoint.pt", weights_only=True)
     plan = Plan.make(target_folder, texts, work, state["recipe"]["seed"])
     target, corpus = Target.load(target_folder), plan.corpus
-    student = Student.from_target(target, state["recipe"]["layers"], state["vocab_ids"])
+    student = KINDS[state["kind"]](target, state["recipe"]["layers"], state["vocab_ids"])
     student.decoder.load_state_dict(state["student"])
     export(student, out, TARGET_NAME)
     seen = corpus.reply_tokens(

@@ -1,6 +1,7 @@
-"""The distilled small drafter: the target's first layers, taught to guess its next token.
+"""What every trained drafter is to the loop, and the plainest: a few layers of the target's own.
 
-The student reads the target's own embedding and writes through rows of it (the head is
+`Student` begins as the target's first layers and is taught to guess its next token; others
+derive from it. It reads the target's own embedding and writes through rows of it (the head is
 tied, frozen and cut to a reduced vocabulary), so what ships is a few layers, a norm and a
 list of ids. Exported tensors are named as in a Hugging Face Llama without ``model.``:
 ``layers.{i}.self_attn.q_proj.weight`` …, ``norm.weight``, and ``vocab_ids`` (int32, sorted).
@@ -15,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from engine.training.corpus import Ids
 from engine.training.model import Decoder, Shape
 from engine.training.teacher import Target
 
@@ -31,29 +32,37 @@ NORM_SCALE = 0.3
 class Student(nn.Module):
     """A short decoder between the target's frozen embedding and a reduced head."""
 
-    def __init__(self, shape: Shape, embedding: Tensor, vocab_ids: Tensor) -> None:
+    kind = "small"
+    depth = 1  # guesses ahead that differ: 1 where a right guess reads as the text does
+
+    def __init__(self, target: Target, layers: int, vocab_ids: Tensor) -> None:
         super().__init__()
-        self.shape = shape
-        self.decoder = Decoder(shape)
-        self.embedding = embedding  # (vocab, H) the target's, neither trained nor saved
+        self.shape = replace(target.shape, layers=layers)
+        self.decoder = self.make_decoder(self.shape)  # all that is trained and saved
+        self.embedding = target.embedding  # (vocab, H) the target's, neither trained nor saved
         self.vocab_ids = vocab_ids  # (reduced,) int64
-        self.head = embedding[vocab_ids]  # (reduced, H)
+        self.head = target.embedding[vocab_ids]  # (reduced, H)
 
-    @classmethod
-    def from_target(cls, target: Target, layers: int, vocab_ids: Tensor) -> Student:
-        """Begin as the target's first layers under a calmer final norm."""
-        student = cls(replace(target.shape, layers=layers), target.embedding, vocab_ids)
-        wanted = student.decoder.state_dict().keys()
+    def make_decoder(self, shape: Shape) -> Decoder:
+        return Decoder(shape)
+
+    def begin(self, target: Target, rows: Sequence[Ids]) -> None:
+        """Take first weights from the target; `rows` of text are there to fit what it lacks."""
+        wanted = self.decoder.state_dict().keys()
         state = {k: v.float() for k, v in target.decoder.state_dict().items() if k in wanted}
-        student.decoder.load_state_dict(state)
+        self.decoder.load_state_dict(state)
         with torch.no_grad():
-            student.decoder.norm.weight.mul_(NORM_SCALE)
-        return student
+            self.decoder.norm.weight.mul_(NORM_SCALE)
 
-    def hidden(self, ids: Tensor, lengths: Sequence[int]) -> Tensor:
-        """Final hidden states (T, H) of packed ids (T,)."""
-        out: Tensor = self.decoder(self.embedding[ids], lengths)
-        return out
+    def ahead(self, rows: Sequence[Ids], depth: int) -> list[Tensor]:
+        """Final hidden states (T, H) of rows of ids, packed, for each of `depth` guesses ahead.
+
+        The n-th entry at a position guesses the token after it as the n-th guess of a round
+        would, the n - 1 before it having been right. At most `self.depth` entries are made;
+        guesses further ahead are like the last.
+        """
+        ids, lengths = packed(rows)
+        return [self.decoder(self.embedding[ids], lengths)]
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Logits over the reduced vocabulary (T, reduced), fp32."""
@@ -86,7 +95,7 @@ class SoftCrossEntropy(torch.autograd.Function):
 
 
 def export(student: Student, folder: Path, target_name: str) -> None:
-    """Write model.safetensors (fp16) and config.json; the card is `evaluate`'s to write."""
+    """Write model.safetensors (fp16) and config.json; the card is `ship`'s to write."""
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {
         name: tensor.detach().to(torch.float16).contiguous()
@@ -97,6 +106,7 @@ def export(student: Student, folder: Path, target_name: str) -> None:
     shape = student.shape
     config = {
         "model_type": "llama",
+        "kind": student.kind,
         "num_hidden_layers": shape.layers,
         "hidden_size": shape.hidden,
         "intermediate_size": shape.intermediate,
@@ -114,15 +124,6 @@ def export(student: Student, folder: Path, target_name: str) -> None:
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
 
 
-def load(folder: Path, embedding: Tensor) -> Student:
-    """Read an exported drafter; `embedding` (vocab, H) is its target's."""
-    shape = Shape.of(json.loads((folder / "config.json").read_text()))
-    tensors = load_file(folder / "model.safetensors")
-    student = Student(shape, embedding, tensors.pop("vocab_ids").long())
-    student.decoder.load_state_dict({name: tensor.float() for name, tensor in tensors.items()})
-    return student
-
-
-def packed(rows: Sequence[npt.NDArray[np.uint16]]) -> tuple[Tensor, list[int]]:
+def packed(rows: Sequence[Ids]) -> tuple[Tensor, list[int]]:
     """Ids end to end (T,) int64, and the lengths they came in."""
     return torch.from_numpy(np.concatenate(rows).astype(np.int64)), [len(row) for row in rows]

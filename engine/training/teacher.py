@@ -19,6 +19,7 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from engine.training import corpus as text
+from engine.training.corpus import Ids
 from engine.training.model import Decoder, Shape
 
 TOP = 64
@@ -63,11 +65,30 @@ class Target:
         return cls(decoder.to(dtype).requires_grad_(False), embedding, shape)
 
     @torch.no_grad()
-    def hidden(self, rows: Sequence[npt.NDArray[np.uint16]]) -> Tensor:
+    def hidden(self, rows: Sequence[Ids]) -> Tensor:
         """Final hidden states (T, H) of rows of ids, packed in order."""
         ids = torch.from_numpy(np.concatenate(rows).astype(np.int64))
         out: Tensor = self.decoder(self.embedding[ids], [len(row) for row in rows])
         return out
+
+
+class RememberingTarget(Target):
+    """A target that runs each row once and keeps its hidden states in memory, in fp16.
+
+    For students that read them: 2·H bytes a token is far less than the pass it saves.
+    """
+
+    _known: dict[bytes, Tensor]
+
+    def hidden(self, rows: Sequence[Ids]) -> Tensor:
+        known = self.__dict__.setdefault("_known", {})
+        fresh = [row for row in rows if row.tobytes() not in known]
+        with torch.autocast("cpu", enabled=False):  # the target has a precision of its own
+            if fresh:
+                found = torch.split(super().hidden(fresh).half(), [len(row) for row in fresh])
+                for row, part in zip(fresh, found, strict=True):
+                    known[row.tobytes()] = part.clone()
+            return torch.cat([known[row.tobytes()] for row in rows]).float()
 
 
 def predicting(corpus: text.Corpus, rows: Sequence[int]) -> Tensor:
@@ -141,7 +162,11 @@ class Plan:
     split: text.Split
     order: npt.NDArray[np.int32]  # shuffled training rows
     vocabulary: npt.NDArray[np.int32]
-    _target: Target | None = None
+
+    @cached_property
+    def target(self) -> Target:
+        """The target in its working precision, which keeps what it computed."""
+        return RememberingTarget.load(self.target_folder, working_dtype())
 
     @classmethod
     def make(
@@ -185,10 +210,8 @@ class Plan:
         path = self.path(shard)
         if path.exists():
             return load(path)
-        if self._target is None:
-            self._target = Target.load(self.target_folder, working_dtype())
         laws = compute(
-            self._target, self.corpus, self.rows(shard), torch.from_numpy(self.vocabulary).long()
+            self.target, self.corpus, self.rows(shard), torch.from_numpy(self.vocabulary).long()
         )
         save(laws, path)
         return laws

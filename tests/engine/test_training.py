@@ -18,7 +18,19 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from engine.drafters.suffix_index import SEPARATOR, SuffixIndex
 from engine.training import corpus as text
-from engine.training import distil, evaluate, prompts, rounds, ship, store, student, teacher, write
+from engine.training import (
+    distil,
+    evaluate,
+    kinds,
+    loop,
+    prompts,
+    rounds,
+    ship,
+    store,
+    student,
+    teacher,
+    write,
+)
 from engine.training.model import Decoder, Shape
 
 
@@ -63,7 +75,7 @@ def made_up_corpus(rows: int = 24) -> text.Corpus:
     )
 
 
-def tiny_trainer(recipe: distil.Recipe) -> tuple[distil.Trainer, distil.Lessons]:
+def tiny_trainer(recipe: loop.Recipe) -> tuple[loop.Trainer, loop.Lessons]:
     target, corpus = tiny_target(), made_up_corpus()
     vocab_ids = torch.arange(3, 80)
     order = np.random.default_rng(recipe.seed).permutation(len(corpus)).astype(np.int32)
@@ -72,16 +84,17 @@ def tiny_trainer(recipe: distil.Recipe) -> tuple[distil.Trainer, distil.Lessons]
         rows = order[shard * teacher.SHARD_ROWS : (shard + 1) * teacher.SHARD_ROWS]
         return teacher.compute(target, corpus, rows, vocab_ids)
 
-    lessons = distil.Lessons(corpus, order, laws, lambda: [0], recipe)
-    learner = student.Student.from_target(target, recipe.layers, vocab_ids)
-    return distil.Trainer(learner, recipe, torch.float32), lessons
+    lessons = loop.Lessons(corpus, order, laws, lambda: [0], recipe)
+    learner = student.Student(target, recipe.layers, vocab_ids)
+    learner.begin(target, [])
+    return loop.Trainer(learner, recipe, torch.float32), lessons
 
 
-def weights(trainer: distil.Trainer) -> dict[str, torch.Tensor]:
+def weights(trainer: loop.Trainer) -> dict[str, torch.Tensor]:
     return {name: t.clone() for name, t in trainer.student.decoder.state_dict().items()}
 
 
-RECIPE = distil.Recipe(layers=2, visits=600, step_tokens=20, warmup_steps=2)
+RECIPE = loop.Recipe(layers=2, visits=600, step_tokens=20, warmup_steps=2)
 
 
 def test_a_step_lowers_the_loss_on_its_own_rows() -> None:
@@ -138,15 +151,15 @@ def test_the_packed_decoder_equals_transformers() -> None:
 
 def test_an_interrupted_run_ends_with_the_same_weights(tmp_path: Path) -> None:
     whole, lessons = tiny_trainer(RECIPE)
-    losses = list(distil.train(whole, lessons))
+    losses = list(loop.train(whole, lessons))
     assert whole.progress.epoch > 1, "the run must cross epochs to mean anything"
 
     first, lessons = tiny_trainer(RECIPE)
-    list(islice(distil.train(first, lessons), len(losses) // 2))
-    distil.write_checkpoint(first.state(), tmp_path / "checkpoint.pt")
+    list(islice(loop.train(first, lessons), len(losses) // 2))
+    loop.write_checkpoint(first.state(), tmp_path / "checkpoint.pt")
     second, lessons = tiny_trainer(RECIPE)
     second.restore(torch.load(tmp_path / "checkpoint.pt", weights_only=True))
-    rest = list(distil.train(second, lessons))
+    rest = list(loop.train(second, lessons))
 
     assert losses[-len(rest) :] == rest
     for name, tensor in weights(whole).items():
@@ -155,15 +168,15 @@ def test_an_interrupted_run_ends_with_the_same_weights(tmp_path: Path) -> None:
 
 def test_a_longer_run_is_the_same_until_the_rate_falls() -> None:
     short, lessons = tiny_trainer(RECIPE)
-    losses = list(islice(distil.train(short, lessons), 10))
+    losses = list(islice(loop.train(short, lessons), 10))
     long, lessons = tiny_trainer(replace(RECIPE, visits=2 * RECIPE.visits))
-    assert list(islice(distil.train(long, lessons), 10)) == losses
+    assert list(islice(loop.train(long, lessons), 10)) == losses
 
 
 def test_a_text_shorter_than_a_step_is_refused() -> None:
     trainer, lessons = tiny_trainer(replace(RECIPE, step_tokens=10_000))
     with pytest.raises(ValueError, match="fewer reply tokens"):
-        next(distil.train(trainer, lessons))
+        next(loop.train(trainer, lessons))
 
 
 def test_a_checkpoint_of_another_vocabulary_is_refused() -> None:
@@ -177,7 +190,7 @@ def test_a_checkpoint_of_another_vocabulary_is_refused() -> None:
 def test_an_exported_drafter_loads_as_it_was(tmp_path: Path) -> None:
     trainer, _ = tiny_trainer(RECIPE)
     student.export(trainer.student, tmp_path, "tiny")
-    loaded = student.load(tmp_path, trainer.student.embedding)
+    loaded = kinds.load(tmp_path, tiny_target())
     assert json.loads((tmp_path / "config.json").read_text())["reads_target_embedding"] is True
     assert torch.equal(loaded.vocab_ids, trainer.student.vocab_ids)
     for name, tensor in loaded.decoder.state_dict().items():
@@ -370,8 +383,8 @@ def test_one_command_goes_from_text_to_card(
     further += f" --out {tmp_path / 'next'} --start {out} --visits 40 --every 1 --step-tokens 20"
     monkeypatch.setattr(sys, "argv", further.split())
     distil.main(threading.Event())
-    begun = student.load(out, torch.zeros(SHAPE.vocab_size, SHAPE.hidden)).decoder.state_dict()
-    ended = student.load(tmp_path / "next", torch.zeros(SHAPE.vocab_size, SHAPE.hidden))
+    begun = kinds.load(out, tiny_target()).decoder.state_dict()
+    ended = kinds.load(tmp_path / "next", tiny_target())
     moved = {
         name: float((tensor - begun[name]).abs().max())
         for name, tensor in ended.decoder.state_dict().items()

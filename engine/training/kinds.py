@@ -1,0 +1,24 @@
+"""The trained drafters by name, and how one is read back from its folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from safetensors.torch import load_file
+
+from engine.training.eagle import Eagle
+from engine.training.student import Student
+from engine.training.teacher import Target
+
+KINDS: dict[str, type[Student]] = {kind.kind: kind for kind in (Student, Eagle)}
+
+
+def load(folder: Path, target: Target) -> Student:
+    """Read an exported drafter, made for this target."""
+    config = json.loads((folder / "config.json").read_text())
+    tensors = load_file(folder / "model.safetensors")
+    kind = KINDS[config.get("kind", Student.kind)]
+    student = kind(target, config["num_hidden_layers"], tensors.pop("vocab_ids").long())
+    student.decoder.load_state_dict({name: tensor.float() for name, tensor in tensors.items()})
+    return student

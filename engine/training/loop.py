@@ -1,0 +1,279 @@
+"""The training loop every drafter shares: lessons in, updates out, stopped and resumed at will.
+
+`Lessons` serves the target's laws as steps of whole rows; `Trainer` is a student, its optimiser
+and its progress as one; `run` steps, measures on held-out rows, and saves. The same seed, text
+and processor give the same weights, interrupted or not.
+
+The learning rate is constant after a short warm-up and falls linearly to zero over the last
+part of the visits. Before that fall nothing depends on `visits`, so a run can be lengthened.
+
+Knows nothing of what a drafter reads or how it guesses ahead: that is the student's.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from engine.training import corpus as text
+from engine.training import evaluate, teacher
+from engine.training.student import SoftCrossEntropy, Student
+from engine.training.teacher import Laws
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Everything that shapes the weights, besides text and target."""
+
+    layers: int = 2
+    seed: int = 0
+    visits: int = 4_000_000  # reply tokens trained on, repeats counted
+    step_tokens: int = 330  # reply tokens a step, at least; 1,300 learned much worse early
+    peak_rate: float = 1e-3
+    warmup_steps: int = 20
+    cooldown: float = 0.3  # last share of the visits, in which the rate falls to zero
+    clip: float = 1.0
+    unroll: int = 1  # guesses ahead trained on, for a student that reads its own guesses
+    plain_visits: int = 0  # before these, one guess ahead only
+
+    def rate(self, step: int, visits: int) -> float:
+        """Learning rate of a step that begins after `visits` tokens."""
+        warm = min(1.0, (step + 1) / self.warmup_steps)
+        left = max(0.0, 1 - visits / self.visits)
+        return self.peak_rate * warm * min(1.0, left / self.cooldown)
+
+    def depth(self, visits: int) -> int:
+        """Guesses ahead a step that begins after `visits` tokens trains on."""
+        return self.unroll if visits >= self.plain_visits else 1
+
+
+@dataclass
+class Progress:
+    """How far training is; travels inside the checkpoint."""
+
+    step: int = 0
+    epoch: int = 0
+    row: int = 0  # rows already used in this epoch
+    shards: list[int] = field(default_factory=list)  # what this epoch goes through
+    visits: int = 0
+    seconds: float = 0.0
+    curve: list[dict[str, float]] = field(default_factory=list)  # held-out figures so far
+
+
+class Lessons:
+    """The target's laws, served as steps of whole rows.
+
+    An epoch goes through given shards. The first takes its rows in shard order, so that
+    training can begin with the first shard while the others are still to be computed; each
+    later epoch has an order of its own.
+    """
+
+    def __init__(
+        self,
+        corpus: text.Corpus,
+        order: npt.NDArray[np.int32],
+        laws: Callable[[int], Laws],
+        available: Callable[[], list[int]],
+        recipe: Recipe,
+    ) -> None:
+        self.corpus = corpus
+        self.available = available  # the shards an epoch that begins now goes through
+        self.rows = order  # corpus rows; position n lies in shard n // SHARD_ROWS
+        self.recipe = recipe
+        self._laws = laws
+        self._shards: dict[int, Laws] = {}
+
+    def order(self, epoch: int, shards: Sequence[int]) -> npt.NDArray[np.int64]:
+        """Positions in `rows` of these shards, in the order this epoch takes them."""
+        size = teacher.SHARD_ROWS
+        ends = [(shard * size, min(len(self.rows), (shard + 1) * size)) for shard in shards]
+        positions = np.concatenate([np.arange(first, end) for first, end in ends])
+        if epoch == 0:
+            return positions
+        return np.random.default_rng((self.recipe.seed, epoch)).permutation(positions)
+
+    def steps(self, epoch: int, shards: Sequence[int], first: int) -> Iterator[list[int]]:
+        """Groups of positions of one epoch, from the `first` on; its short rest is left out."""
+        group: list[int] = []
+        tokens = 0
+        for position in self.order(epoch, shards)[first:].tolist():
+            group.append(position)
+            tokens += len(self.corpus.reply(self.rows[position]))
+            if tokens >= self.recipe.step_tokens:
+                yield group
+                group, tokens = [], 0
+
+    def batch(self, group: Sequence[int]) -> tuple[list[int], Tensor, Tensor]:
+        """Corpus rows of a group with their laws: places (N, top) int64, probs (N, top)."""
+        places, probs = [], []
+        for position in group:
+            shard, index = divmod(position, teacher.SHARD_ROWS)
+            laws = self._shard(shard)
+            span = slice(laws.offsets[index], laws.offsets[index + 1])
+            places.append(laws.places[span])
+            probs.append(laws.probs[span])
+        return (
+            [int(self.rows[position]) for position in group],
+            torch.from_numpy(np.concatenate(places).astype(np.int64)),
+            torch.from_numpy(np.concatenate(probs).astype(np.float32)),
+        )
+
+    def _shard(self, index: int) -> Laws:
+        if index not in self._shards:
+            self._shards[index] = self._laws(index)
+        return self._shards[index]
+
+
+class Trainer:
+    """A student, its optimiser and its progress: stepped, saved and resumed as one."""
+
+    def __init__(self, student: Student, recipe: Recipe, dtype: torch.dtype) -> None:
+        self.student = student
+        self.recipe = recipe
+        self.dtype = dtype
+        self.head = student.head.to(dtype)
+        self.progress = Progress()
+        self.optimiser = torch.optim.AdamW(
+            student.parameters(), lr=recipe.peak_rate, betas=(0.9, 0.95), weight_decay=0.0
+        )
+
+    def step(self, lessons: Lessons, group: Sequence[int]) -> float:
+        """One update on the rows of a group; returns the loss in nats a token."""
+        progress = self.progress
+        rows, places, probs = lessons.batch(group)
+        for parameters in self.optimiser.param_groups:
+            parameters["lr"] = self.recipe.rate(progress.step, progress.visits)
+        given = [lessons.corpus.row(row) for row in rows]
+        mixed = self.dtype != torch.float32
+        with torch.autocast("cpu", self.dtype, enabled=mixed):
+            ahead = self.student.ahead(given, self.recipe.depth(progress.visits))
+        positions = teacher.predicting(lessons.corpus, rows)
+        losses: list[Tensor] = [
+            SoftCrossEntropy.apply(hidden[positions], self.head, places, probs)  # type: ignore[no-untyped-call]
+            for hidden in ahead
+        ]
+        loss = torch.stack(losses).mean()
+        self.optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(self.student.parameters(), self.recipe.clip)
+        self.optimiser.step()
+        progress.step += 1
+        progress.row += len(group)
+        progress.visits += len(places)
+        return float(loss.detach())
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "kind": self.student.kind,
+            "student": self.student.decoder.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "vocab_ids": self.student.vocab_ids,
+            "recipe": asdict(self.recipe),
+            "progress": asdict(self.progress),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from `state`; raises ValueError if it belongs to another kind or vocabulary."""
+        if state["kind"] != self.student.kind:
+            raise ValueError(f"the checkpoint is of a drafter of kind {state['kind']}")
+        if not torch.equal(state["vocab_ids"], self.student.vocab_ids):
+            raise ValueError("the checkpoint was trained on another vocabulary or text")
+        self.student.decoder.load_state_dict(state["student"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.progress = Progress(**state["progress"])
+
+
+def train(trainer: Trainer, lessons: Lessons) -> Iterator[float]:
+    """Step until the recipe's visits are reached, yielding each loss.
+
+    Raises ValueError if the shards of an epoch hold less than one step.
+    """
+    progress, visits = trainer.progress, trainer.recipe.visits
+    while progress.visits < visits:
+        if progress.row == 0:
+            progress.shards = lessons.available()
+            if next(lessons.steps(progress.epoch, progress.shards, 0), None) is None:
+                raise ValueError("the text holds fewer reply tokens than one step takes")
+        for group in lessons.steps(progress.epoch, progress.shards, progress.row):
+            yield trainer.step(lessons, group)
+            if progress.visits >= visits:
+                return
+        progress.epoch += 1
+        progress.row = 0
+
+
+def write_checkpoint(state: dict[str, Any], path: Path) -> None:
+    partial = path.with_suffix(".partial")
+    torch.save(state, partial)
+    os.replace(partial, path)
+
+
+def run(
+    trainer: Trainer,
+    lessons: Lessons,
+    watch: evaluate.Watch,
+    work: Path,
+    every: int,
+    stop: threading.Event,
+    keep: Sequence[int] = (),
+) -> bool:
+    """Train to the end; every so many steps measure, report and save.
+
+    After each number of visits in `keep` a checkpoint is put aside that later ones leave be.
+    When `stop` is set, saves after the step under way and leaves. Returns whether the end
+    was reached.
+    """
+    progress = trainer.progress
+    began = time.perf_counter() - progress.seconds
+    losses: list[float] = []
+    visits = progress.visits
+    for loss in train(trainer, lessons):
+        losses.append(loss)
+        progress.seconds = time.perf_counter() - began
+        if progress.step % every == 0 or progress.visits >= trainer.recipe.visits:
+            matches = watch.match(trainer.student, lessons.corpus)
+            point = {"visits": progress.visits, "loss": float(np.mean(losses)), **matches}
+            progress.curve.append(point)
+            losses.clear()
+            write_checkpoint(trainer.state(), work / "checkpoint.pt")
+            print(report(progress, point), flush=True)
+        elif stop.is_set():
+            write_checkpoint(trainer.state(), work / "checkpoint.pt")
+        for mark in keep:
+            if visits < mark <= progress.visits:
+                write_checkpoint(trainer.state(), work / f"checkpoint-{mark}.pt")
+        visits = progress.visits
+        if stop.is_set():
+            break
+    return progress.visits >= trainer.recipe.visits
+
+
+def report(progress: Progress, point: dict[str, float]) -> str:
+    """One line of how training stands."""
+    matches = ", ".join(
+        f"{name} {share:.4f}" for name, share in point.items() if name not in ("visits", "loss")
+    )
+    return (
+        f"step {progress.step} epoch {progress.epoch} of {len(progress.shards)} shards "
+        f"visits {progress.visits:,} loss {point['loss']:.3f} {progress.seconds:.0f} s "
+        f"· held out: {matches}"
+    )
+
+
+def stop_on_signals() -> threading.Event:
+    """An event that Ctrl+C or a request to terminate sets, instead of breaking off a step."""
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    return stop
