@@ -148,6 +148,18 @@ def test_stretches_cut_where_a_setting_changed():
     ]
 
 
+def test_a_k_that_the_engine_chose_is_no_change_of_setting():
+    auto, by_hand = Settings(auto_k=True), Settings()
+    rounds = [
+        made(1, k, settings=replace(settings, k=k))
+        for settings, k in [(auto, 4), (auto, 2), (auto, 3), (by_hand, 3), (by_hand, 4)]
+    ]
+    found = stretches(rounds)
+    assert [len(group) for _, group in found] == [3, 1, 1]
+    assert [settings.auto_k for settings, _ in found] == [True, False, False]
+    assert Stats.of(found[0][1]).histogram == (0, 3, 0, 0, 0)
+
+
 @pytest.mark.parametrize(
     ("alpha", "k", "tokens"),
     [(0.5, 1, 1.5), (0.5, 4, 1.9375), (0.7, 5, 2.9412), (0.8, 4, 3.3616), (0.95, 5, 5.2982),

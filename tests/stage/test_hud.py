@@ -1,5 +1,6 @@
 """What the panels say: only what has been shown, in words that fit."""
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -102,3 +103,23 @@ def test_the_end_is_told_when_everything_has_been_shown() -> None:
     hud = tell(empty, full_loop.timeline(empty), 3.0)
     assert (hud.shown, hud.round_index, hud.caption, hud.committed) == (0, -1, (), ())
     assert hud.stats.speedup is None
+
+
+def test_an_automatic_k_keeps_the_numbers_together_and_says_why() -> None:
+    """Rounds with a K of the engine's own choice are one stretch: no ghost, no new histogram."""
+    auto = replace(HAND.rounds[0].settings, auto_k=True)
+    rounds = tuple(
+        replace(each, settings=replace(auto, k=3 + each.index % 2), k_reason=f"K for {each.index}")
+        for each in HAND.rounds[:4]
+    )
+    run = Trace(HAND.header, rounds)
+    timeline = full_loop.timeline(run)
+    last = tell(run, timeline, timeline.spans[3].end - 1e-6)
+    assert last.stats.rounds == 4
+    assert last.ghost == ()
+    assert last.k_reason == "K for 3"
+    by_hand = replace(rounds[3], settings=HAND.rounds[3].settings, k_reason="")
+    changed = Trace(HAND.header, (*rounds[:3], by_hand))
+    line = full_loop.timeline(changed)
+    hud = tell(changed, line, line.spans[3].end - 1e-6)
+    assert (hud.stats.rounds, sum(hud.ghost), hud.k_reason) == (1, 3, "")

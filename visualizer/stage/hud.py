@@ -42,6 +42,7 @@ class Hud:
     `compute_seconds` is the drawn compute clock: measured seconds of drafting and passes
     up to this moment; it stands still while verdicts and landings are explained.
     `slowdown` is scene seconds per measured second. `end` is set once all has been shown.
+    `k_reason` says why the present round has the K it has, where the engine chose it.
     """
 
     phase: Phase
@@ -59,6 +60,7 @@ class Hud:
     compute_seconds: float
     slowdown: float
     end: RunFinished | RunFailed | None
+    k_reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,6 +110,7 @@ def tell(trace: Trace, timeline: Timeline, t: float) -> Hud:
         compute_seconds=seconds,
         slowdown=spans.factor if spans else timeline.factor,
         end=trace.end if over else None,
+        k_reason=timeline.rounds[now].k_reason if now >= 0 else "",
     )
 
 
@@ -206,8 +209,9 @@ def _summary(each: Round) -> tuple[Piece, ...]:
 
 def _drafting(each: Round, guesses: str) -> tuple[Piece, ...]:
     if not each.guesses:
-        asked = each.settings.effective_k > 0
-        return _words("The drafter finds nothing to *guess*." if asked else "", "guess")
+        if each.settings.effective_k > 0:
+            return _words("The drafter finds nothing to *guess*.", "guess")
+        return _words("No *guess* would pay here." if each.settings.chooses_k else "", "guess")
     source = each.guesses[0].source
     if len(each.draft_step_seconds) != len(each.guesses):
         return _words(f"The drafter looks up *{guesses}* ({source}).", "guess")
