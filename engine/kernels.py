@@ -1,8 +1,9 @@
 """How a model's arithmetic is done on this machine, chosen once and named.
 
 On a CPU in float32 the passes of `rowpass` are used: compiled by numba, shared by a small team
-of threads, exact to the bit whatever the width of a pass. Everywhere else, and where numba
-does not work, stock torch operations do it.
+of threads, exact to the bit whatever the width of a pass. On CUDA stock torch operations are
+recorded once and replayed (`graphs`). Everywhere else, and where those do not work, stock torch
+operations do it.
 
 Knows machines and shapes, nothing of drafting.
 """
@@ -26,6 +27,7 @@ from torch import Tensor
 
 from engine import devices
 from engine.fetch import cache_root
+from engine.graphs import CudaGraphs, GraphKernel, Recorder
 from engine.llama import Cache, Kernel, Runner, TorchKernel, Weights, rope_table
 from engine.lowbit import Codes
 
@@ -65,12 +67,28 @@ class Kernels:
     """The chosen way: makes the kernel of each model that runs here."""
 
     name: str
-    team: Team | None  # None: stock torch
+    team: Team | None = None  # of the compiled passes
+    record: Recorder | None = None  # neither: stock torch
 
-    def runner(self, weights: Weights, context: int) -> Runner:
-        """A runner of `weights` by these kernels, for sequences of at most `context` tokens."""
+    def runner(self, weights: Weights, context: int, same_bits: bool = False) -> Runner:
+        """A runner of `weights` by these kernels, for sequences of at most `context` tokens.
+
+        With `same_bits` a float32 row has the same bits in passes of every width, if these
+        kernels can do that: what a target wants, at a price a drafter need not pay.
+        """
         context = min(context, weights.config.context)
+        if self.record is not None:
+            exact = same_bits and weights.embedding.dtype == torch.float32
+            passes = GraphKernel(weights, context, self.record, exact)
+            runner = Runner(weights, context, passes, passes.new_cache())
+            passes.record_all(runner.cache)
+            return runner
         return Runner(weights, context, self.kernel(weights, context))
+
+    def name_of(self, runner: Runner) -> str:
+        """What really computes a runner: passes that could not be recorded say why."""
+        kernel = runner.kernel
+        return kernel.name if isinstance(kernel, GraphKernel) and kernel.trouble else self.name
 
     def kernel(self, weights: Weights, context: int) -> Kernel:
         if self.team is not None and suits_rows(weights):
@@ -84,24 +102,42 @@ def choose(device: str, dtype: torch.dtype, threads: int) -> Kernels:
     Compiled passes must first do a small forward as torch does it. Making their code, which takes
     a while on a machine new to it, happens here.
     """
+    if device == "cuda":
+        return recorded(device, dtype, CudaGraphs)
     if device != "cpu" or dtype != torch.float32:
-        return Kernels("torch", None)
-    problem = _trouble()
+        return Kernels("torch")
+    problem = _trouble("cpu", torch.float32, lambda: Kernels("", Team(1)))
     if problem is not None:
-        return Kernels(f"torch (numba does not work here: {problem})", None)
+        return Kernels(f"torch (numba does not work here: {problem})")
     count = f"{threads} thread{'s' if threads > 1 else ''}"
     return Kernels(f"numba rows, {count}", Team(threads))
 
 
-def _trouble() -> str | None:
-    """Why compiled passes cannot be used, in a few words, or None."""
+def recorded(device: str, dtype: torch.dtype, recorder: Callable[[], Recorder]) -> Kernels:
+    """Recorded passes, if they work on `device`, else stock torch.
+
+    A model that cannot be recorded after all, for want of memory say, has passes of stock torch
+    (see `Kernels.name_of`). "exact" says that a greedy text is the target's own to the bit;
+    "fast" that it may part from it where two tokens are equally likely up to rounding.
+    """
+    torch.set_float32_matmul_precision("highest")  # else float32 products are made in TF32
+    problem = _trouble(device, dtype, lambda: Kernels("", record=recorder()))
+    if problem is not None:
+        return Kernels(f"torch (CUDA graphs do not work here: {problem})")
+    mode = "exact" if dtype == torch.float32 else "fast"
+    return Kernels(f"CUDA graphs, {mode}", record=recorder())
+
+
+def _trouble(device: str, dtype: torch.dtype, make: Callable[[], Kernels]) -> str | None:
+    """Why the kernels that `make` gives cannot be used, in a few words, or None."""
     try:
-        found = devices.smoke_logits("cpu", torch.float32, Kernels("", Team(1)).runner)
+        found = devices.smoke_logits(device, dtype, make().runner)
     except Exception as error:  # a broken numba can raise anything, at import or when compiling
         first_line = str(error).strip().partition("\n")[0]
         return first_line[:80] or type(error).__name__
-    gap = float((found - devices.smoke_logits("cpu", torch.float32)).abs().max())
-    return None if gap < 1e-3 else f"its results are off by {gap:.2g}"
+    gap = float((found - devices.smoke_logits(device, dtype)).abs().max())
+    tolerance = 1e-3 if dtype == torch.float32 else 0.2
+    return None if gap < tolerance else f"its results are off by {gap:.2g}"
 
 
 def suits_rows(weights: Weights) -> bool:
