@@ -207,10 +207,18 @@ class RowKernel:
         return RowKernel(self._weights.first_layers(count), self._context, self._team)
 
     def hidden(self, ids: Sequence[int], start: int, cache: Cache) -> Tensor:
-        out = np.empty((len(ids), self._weights.config.hidden_size), np.float32)
-        for first in range(0, len(ids), MAX_ROWS):
-            part = ids[first : first + MAX_ROWS]
-            self._pass(part, start + first, cache, out[first : first + len(part)])
+        return self._passes(self._embedding[list(ids)], start, cache)
+
+    def hidden_of(self, x: Tensor, start: int, cache: Cache) -> Tensor:
+        """As `hidden`, of rows (n, hidden) given in the place of embeddings."""
+        return self._passes(_array(x).copy(), start, cache)
+
+    def _passes(self, x: Any, start: int, cache: Cache) -> Tensor:
+        """Rows x (n, hidden), which are used up, in passes of at most `MAX_ROWS`."""
+        out = np.empty_like(x)
+        for first in range(0, len(x), MAX_ROWS):
+            rows = slice(first, first + MAX_ROWS)
+            self._pass(x[rows], start + first, cache, out[rows])
         return torch.from_numpy(out)
 
     def logits(self, hidden: Tensor) -> Tensor:
@@ -221,9 +229,9 @@ class RowKernel:
         self._team.run(lambda _: head_pass(tickets, finished, head, 0, rows, out))
         return torch.from_numpy(out)
 
-    def _pass(self, ids: Sequence[int], start: int, cache: Cache, out: Any) -> None:
+    def _pass(self, x: Any, start: int, cache: Cache, out: Any) -> None:
         # A helper may wake from the pass before only now: it must not see x being refilled.
-        work = self._work(len(ids))._replace(x=self._embedding[list(ids)])
+        work = self._work(len(x))._replace(x=x)
         keys, values = _array(cache.keys), _array(cache.values)
         shape = (-1, *keys.shape[2:])  # layers · kv heads, context, dim
         cached = self._rowpass.Rows(keys.reshape(shape), values.reshape(shape), *self._rope)

@@ -305,12 +305,14 @@ class TorchKernel:
     def first_layers(self, count: int) -> TorchKernel:
         return TorchKernel(self.weights.first_layers(count), self._context)
 
-    @torch.inference_mode()
     def hidden(self, ids: Sequence[int], start: int, cache: Cache) -> Tensor:
-        w = self.weights
-        end = start + len(ids)
-        x = w.embedding[torch.as_tensor(ids, device=w.embedding.device)]  # (n, hidden)
-        seen = torch.arange(end, device=x.device)
+        table = self.weights.embedding
+        return self.hidden_of(table[torch.as_tensor(ids, device=table.device)], start, cache)
+
+    @torch.inference_mode()
+    def hidden_of(self, x: Tensor, start: int, cache: Cache) -> Tensor:
+        """As `hidden`, of rows (n, hidden) given in the place of embeddings."""
+        seen = torch.arange(start + len(x), device=x.device)
         mask = seen[None, :] <= seen[start:, None]  # (n, end): row i sees positions <= start + i
         return self.layers(
             x, lambda layer, fused: self._attention(layer, fused, start, cache, mask)
@@ -367,8 +369,8 @@ class TorchKernel:
 class Runner:
     """One sequence through one model.
 
-    `length` tokens have been fed and their cache rows are valid. `hidden` holds the last
-    forward's final hidden states (n, hidden), after the final norm.
+    `length` tokens have been fed and their cache rows are valid; and so are as many rows of
+    `hidden` (context, hidden), their final hidden states, after the final norm.
     """
 
     def __init__(
@@ -384,7 +386,7 @@ class Runner:
         self.kernel = kernel or TorchKernel(weights, context)
         self.cache = cache or Cache(weights.config, context, like.dtype, str(like.device))
         self.length = 0
-        self.hidden = like.new_empty(0, weights.config.hidden_size)
+        self.hidden = like.new_zeros(self.context, weights.config.hidden_size)
 
     @property
     def context(self) -> int:
@@ -399,14 +401,21 @@ class Runner:
         """
         if not ids:
             raise ValueError("forward needs at least one token")
-        if self.length + len(ids) > self.context:
+        self._check_room(len(ids))
+        return self._take(self.kernel.hidden(ids, self.length, self.cache), last_only)
+
+    def _check_room(self, count: int) -> None:
+        if self.length + count > self.context:
             raise ContextFullError(
-                f"{self.length} tokens held and {len(ids)} more exceed the context of "
-                f"{self.context}"
+                f"{self.length} tokens held and {count} more exceed the context of {self.context}"
             )
-        self.hidden = self.kernel.hidden(ids, self.length, self.cache)
-        self.length += len(ids)
-        logits = self.kernel.logits(self.hidden[-1:] if last_only else self.hidden)
+
+    def _take(self, hidden: Tensor, last_only: bool) -> Tensor:
+        """Count rows just computed as held, and score them."""
+        end = self.length + len(hidden)
+        self.hidden[self.length : end] = hidden
+        self.length = end
+        logits = self.kernel.logits(hidden[-1:] if last_only else hidden)
         return self._full_width(logits.to(torch.promote_types(logits.dtype, torch.float32)))
 
     def rollback(self, length: int) -> None:

@@ -163,8 +163,14 @@ def test_feeding_nothing_is_an_error() -> None:
 def test_hidden_states_give_the_logits() -> None:
     runner = Runner(WEIGHTS)
     logits = runner.forward(IDS[:5], last_only=True)
-    assert runner.hidden.shape == (5, tiny.CONFIG.hidden_size)
-    assert close(runner.hidden[-1:] @ WEIGHTS.head.T, logits)
+    assert close(runner.hidden[4:5] @ WEIGHTS.head.T, logits)
+
+
+def test_rows_in_the_place_of_embeddings_are_those_embeddings() -> None:
+    by_id, by_row = Runner(WEIGHTS), Runner(WEIGHTS)
+    expected = by_id.forward(IDS[:5])
+    rows = WEIGHTS.embedding[IDS[:5]]
+    assert close(by_row.kernel.hidden_of(rows, 0, by_row.cache) @ WEIGHTS.head.T, expected)
 
 
 # --- parts of a model -----------------------------------------------------------------------
