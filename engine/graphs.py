@@ -130,7 +130,7 @@ class GraphKernel:
         return GraphKernel(first, self._context, self._record or eager)
 
     @torch.inference_mode()
-    def hidden(self, ids: Sequence[int], start: int, cache: Cache) -> Tensor:
+    def hidden(self, ids: Sequence[int] | Tensor, start: int, cache: Cache) -> Tensor:
         count = len(ids)
         width = 1 if count == 1 and not self._same_bits else ROWS
         fits = count <= ROWS and start + width <= cache.keys.shape[2]
@@ -226,8 +226,10 @@ def _windows(capacity: int) -> tuple[int, ...]:
     return *windows[:-1], capacity
 
 
-def _staged(ids: Sequence[int], device: torch.device) -> Tensor:
+def _staged(ids: Sequence[int] | Tensor, device: torch.device) -> Tensor:
     """`ids` where a device can fetch them without anyone waiting for it."""
+    if isinstance(ids, Tensor):
+        return ids
     return torch.tensor(ids, dtype=torch.long, pin_memory=device.type == "cuda")
 
 

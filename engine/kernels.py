@@ -206,8 +206,8 @@ class RowKernel:
     def first_layers(self, count: int) -> RowKernel:
         return RowKernel(self._weights.first_layers(count), self._context, self._team)
 
-    def hidden(self, ids: Sequence[int], start: int, cache: Cache) -> Tensor:
-        return self._passes(self._embedding[list(ids)], start, cache)
+    def hidden(self, ids: Sequence[int] | Tensor, start: int, cache: Cache) -> Tensor:
+        return self._passes(self._embedding[np.asarray(ids)], start, cache)
 
     def hidden_of(self, x: Tensor, start: int, cache: Cache) -> Tensor:
         """As `hidden`, of rows (n, hidden) given in the place of embeddings."""

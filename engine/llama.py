@@ -258,7 +258,7 @@ class Kernel(Protocol):
 
     name: str
 
-    def hidden(self, ids: Sequence[int], start: int, cache: Cache) -> Tensor:
+    def hidden(self, ids: Sequence[int] | Tensor, start: int, cache: Cache) -> Tensor:
         """Feed `ids` at positions `start`…, writing their cache rows; (n, hidden) after norm."""
         ...
 
@@ -305,7 +305,7 @@ class TorchKernel:
     def first_layers(self, count: int) -> TorchKernel:
         return TorchKernel(self.weights.first_layers(count), self._context)
 
-    def hidden(self, ids: Sequence[int], start: int, cache: Cache) -> Tensor:
+    def hidden(self, ids: Sequence[int] | Tensor, start: int, cache: Cache) -> Tensor:
         table = self.weights.embedding
         return self.hidden_of(table[torch.as_tensor(ids, device=table.device)], start, cache)
 
@@ -393,13 +393,13 @@ class Runner:
         """Most tokens the cache can hold."""
         return self.cache.context
 
-    def forward(self, ids: Sequence[int], last_only: bool = False) -> Tensor:
+    def forward(self, ids: Sequence[int] | Tensor, last_only: bool = False) -> Tensor:
         """Feed `ids` after the rows held and return logits (n, vocab), or (1, vocab) of the last.
 
         Ids outside a reduced vocabulary score −inf. Raises ContextFullError before touching
         anything when they do not fit, ValueError when `ids` is empty.
         """
-        if not ids:
+        if len(ids) == 0:
             raise ValueError("forward needs at least one token")
         self._check_room(len(ids))
         return self._take(self.kernel.hidden(ids, self.length, self.cache), last_only)
