@@ -55,13 +55,16 @@ class Target(Protocol):
     """The model whose distribution is kept (see `engine.llama.Runner`).
 
     `forward` feeds ids after the `length` rows held and returns their logits (n, V), or (1, V)
-    of the last; `rollback` forgets rows; `context` is the most it can hold.
+    of the last; `rollback` forgets rows; `context` is the most it can hold. `hidden` (context,
+    hidden) has the final hidden state of every row held.
     """
 
     @property
     def length(self) -> int: ...
     @property
     def context(self) -> int: ...
+    @property
+    def hidden(self) -> Tensor: ...
     def forward(self, ids: Sequence[int], last_only: bool = False) -> Tensor: ...
     def rollback(self, length: int) -> None: ...
 
@@ -249,7 +252,10 @@ class Session:
             self._drafter = wanted
             wanted.observe(self._ids)
             width = self._width(wanted, settings.k)
-            request = DraftRequest(width, settings, self._unigram, self._draws, index)
+            features = self._target.hidden[: len(self._ids) - 1]
+            request = DraftRequest(
+                width, settings, self._unigram, self._draws, index, features=features
+            )
             proposal = wanted.propose(self._ids, request) if request.k else Proposal()
             if any(len(law) != self._vocab_size for law in proposal.laws):
                 raise ValueError("its vocabulary is not the target's")

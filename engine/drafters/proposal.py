@@ -28,6 +28,8 @@ from engine.verification import pick
 class DraftRequest:
     """How many guesses are wanted, and how laws are shaped and drawn from in this round.
 
+    `features` (n - 1, hidden) are the target's final hidden states of the committed text but its
+    last token; only some drafters read them.
     `unigram` (V,) is the law mixed in below quality 100.
     """
 
@@ -36,6 +38,7 @@ class DraftRequest:
     unigram: Tensor
     draws: Draws
     round_index: int
+    features: Tensor | None = None
 
     def law(self, logits: Tensor, text: Sequence[int]) -> Tensor:
         """The law (V,) to draw from, given a model's logits (V,) after `text`, guesses included."""
