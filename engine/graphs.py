@@ -3,9 +3,9 @@
 A small model at batch 1 keeps a GPU waiting for its next kernel: several hundred are launched
 for one token. A CUDA graph launches them all at once, but what it replays is frozen: kernels,
 shapes, addresses, and every Python value seen while recording. So a pass reads all that changes,
-tokens and position, from buffers on the device, and has one of two widths: 1, a draft step, and
-`ROWS`, a verification of any k. Rows beyond the tokens given are padding: nobody reads what they
-compute, and what they write lies past the length counter, where the next pass writes again.
+its rows and where they stand, from buffers on the device, and has one of two widths: 1, a draft
+step, and `ROWS`, a verification of any k. Rows beyond those given are padding: nobody reads what
+they compute, and what they write lies past the length counter, where the next pass writes again.
 
 Attention runs over a *window* of the cache, masked by the position on the device. Windows double
 from `SHORTEST`, each with its own recording, since a pass over the whole context would cost a
@@ -105,7 +105,7 @@ class GraphKernel:
         self._cache: Cache | None = None  # the one whose rows the recorded passes use
         self._eager = TorchKernel(weights, context)
         like = weights.embedding
-        self._tokens = torch.zeros(ROWS, dtype=torch.long, device=like.device)
+        self._rows = like.new_zeros(ROWS, weights.config.hidden_size)
         self._start = torch.zeros(1, dtype=torch.long, device=like.device)
         self._steps = torch.arange(ROWS, device=like.device)
         capacity = context + self.spare_rows(context)
@@ -131,17 +131,22 @@ class GraphKernel:
 
     @torch.inference_mode()
     def hidden(self, ids: Sequence[int] | Tensor, start: int, cache: Cache) -> Tensor:
-        count = len(ids)
+        table = self._weights.embedding
+        return self.hidden_of(table[_sent(ids, table.device)], start, cache)
+
+    @torch.inference_mode()
+    def hidden_of(self, x: Tensor, start: int, cache: Cache) -> Tensor:
+        """As `hidden`, of rows (n, hidden) given in the place of embeddings."""
+        count = len(x)
         width = 1 if count == 1 and not self._same_bits else ROWS
-        fits = count <= ROWS and start + width <= cache.keys.shape[2]
-        if self._record is None or not fits:
-            return self._eager.hidden(ids, start, cache)
-        self._tokens[:count].copy_(_staged(ids, self._tokens.device), non_blocking=True)
-        self._start.fill_(start)
-        window = next(each for each in self._windows if each >= start + width)
-        replay = self._recording(width, window, cache)
+        replay = None
+        if count <= ROWS and start + width <= cache.keys.shape[2]:
+            self._rows[:count] = x
+            self._start.fill_(start)
+            window = next(each for each in self._windows if each >= start + width)
+            replay = self._recording(width, window, cache)
         if replay is None:
-            return self._eager.hidden(ids, start, cache)
+            return self._eager.hidden_of(x, start, cache)
         self.replays += 1
         return replay()[:count].clone()  # the next replay writes over its result
 
@@ -215,7 +220,7 @@ class GraphKernel:
             return mixed.view(c.heads, width, c.head_dim).transpose(0, 1).reshape(width, -1)
 
         with _one_attention(like.device):
-            return self._eager.layers(F.embedding(self._tokens[:width], like), attend)
+            return self._eager.layers(self._rows[:width], attend)
 
 
 def _windows(capacity: int) -> tuple[int, ...]:
@@ -226,11 +231,12 @@ def _windows(capacity: int) -> tuple[int, ...]:
     return *windows[:-1], capacity
 
 
-def _staged(ids: Sequence[int] | Tensor, device: torch.device) -> Tensor:
-    """`ids` where a device can fetch them without anyone waiting for it."""
+def _sent(ids: Sequence[int] | Tensor, device: torch.device) -> Tensor:
+    """`ids` on their way to the device; nobody waits for them."""
     if isinstance(ids, Tensor):
         return ids
-    return torch.tensor(ids, dtype=torch.long, pin_memory=device.type == "cuda")
+    staged = torch.tensor(ids, dtype=torch.long, pin_memory=device.type == "cuda")
+    return staged.to(device, non_blocking=True)
 
 
 def _one_attention(device: torch.device) -> AbstractContextManager[None]:

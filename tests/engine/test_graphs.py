@@ -96,7 +96,17 @@ def test_logits_and_cache_are_those_of_plain_passes_after_any_acceptance(record,
         each.forward(IDS[:5], last_only=True)
     assert max(rounds(runner, straight, 20, seed)) < 1e-11
     audit(runner, IDS[: runner.length])
-    assert (runner.hidden - straight.hidden).abs().max() < 1e-11
+    assert (runner.hidden - straight.hidden)[: runner.length].abs().max() < 1e-11
+
+
+def test_rows_may_be_given_in_the_place_of_ids_and_ids_as_a_tensor():
+    runner, straight = runner_of(TINY), Runner(TINY, 100)
+    expected = straight.kernel.hidden(IDS[:4], 0, straight.cache)
+    for given in (IDS[:4], torch.tensor(IDS[:4])):
+        assert (runner.kernel.hidden(given, 0, runner.cache) - expected).abs().max() < 1e-11
+    rows = TINY.embedding[IDS[:4]]
+    assert (runner.kernel.hidden_of(rows, 0, runner.cache) - expected).abs().max() < 1e-11
+    assert runner.kernel.replays == 3
 
 
 def test_single_precision_and_odd_sizes_agree_too():
@@ -119,15 +129,15 @@ class FrozenPosition(GraphKernel):
         return super()._pass(width, window, cache)
 
 
-class FrozenTokens(GraphKernel):
-    """The broken twin: a recording keeps the tokens it was made with."""
+class FrozenRows(GraphKernel):
+    """The broken twin: a recording keeps the rows it was made with."""
 
     def _pass(self, width, window, cache):
-        self._tokens.copy_(torch.tensor(self._tokens.tolist()))
+        self._rows.copy_(torch.from_numpy(self._rows.numpy().copy()))
         return super()._pass(width, window, cache)
 
 
-@pytest.mark.parametrize("twin", [FrozenPosition, FrozenTokens])
+@pytest.mark.parametrize("twin", [FrozenPosition, FrozenRows])
 def test_a_pass_that_replays_an_old_value_is_caught(twin):
     """B08: unrecorded it is right, so only a replay can show the fault."""
     for record, fault in ((eager, False), (Tape, True)):
@@ -169,7 +179,7 @@ def test_in_exact_mode_every_pass_and_every_head_has_one_width():
 
 def test_results_stay_after_the_next_pass():
     runner = runner_of(TINY)
-    first, hidden = runner.forward(IDS[:3]), runner.hidden
+    first, hidden = runner.forward(IDS[:3]), runner.kernel.hidden(IDS[3:4], 3, runner.cache)
     kept = first.clone(), hidden.clone()
     runner.forward(IDS[3:6])
     assert first.equal(kept[0])
