@@ -12,17 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.trace import Round, Trace
-from visualizer.stage import blocks, models, pick, text
-from visualizer.stage.camera import DIRECTIONS, pitch_of, place
+from visualizer.stage import blocks, models, pick, ribbon, text
+from visualizer.stage.camera import DIRECTIONS, eased, pitch_of, place
 from visualizer.stage.easing import ease, ease_in, ease_out, settle
-from visualizer.stage.frame import BLOCK, PATTERNS, SHATTER, Frame
-from visualizer.stage.layout import DEPTH, HEIGHT, MARGIN, Place, page_of
+from visualizer.stage.frame import BLOCK, PATTERNS, SHATTER, Camera, Frame
+from visualizer.stage.layout import DEPTH, HEIGHT, MARGIN, PITCH, Place, page_of
 from visualizer.stage.parts import Parts
 from visualizer.stage.schedule import factor_of, schedule
-from visualizer.stage.stand import LINES_BACK, NAMED_ROUNDS, Stand, stand_for
+from visualizer.stage.stand import Stand, named, stand_for
 from visualizer.stage.theme import RGB, Role, Theme, theme
 from visualizer.stage.timeline import RoundSpans, Span, Timeline
-from visualizer.stage.view import View
+from visualizer.stage.view import Orbit, Preset, View
 
 Floats = NDArray[np.float64]
 
@@ -30,7 +30,6 @@ DROP_HEIGHT = 1.25
 LANDING = (2.6, -1.6)  # up and back: the target's own token comes from its side
 SHARDS_SEEN = 0.9  # seconds
 GROUND_EM = 0.42
-DIMMED = 0.27  # of the way into the background, for each line of age
 FLOOR = 0.012  # just above the ground
 
 
@@ -63,7 +62,7 @@ def _shared(trace: Trace, previous: Timeline) -> int:
 def compose(trace: Trace, timeline: Timeline, t: float, view: View) -> Frame:
     """Return the picture of time `t`."""
     moment = _Moment.of(timeline, t, view)
-    camera = place(moment.stand.pose, DIRECTIONS[view.preset], view.orbit, view.free)
+    camera = _camera(timeline, t, view, moment.stand)
     steep = float(np.clip((pitch_of(camera) - 0.75) / 0.3, 0.0, 1.0))
     moment = replace(moment, faces=(1.0 - steep, steep))
     parts = Parts()
@@ -100,13 +99,8 @@ class _Moment:
 
     @classmethod
     def of(cls, timeline: Timeline, t: float, view: View) -> _Moment:
-        now = timeline.round_at(t)
-        stand = stand_for(timeline.page, now, view)
-        if now >= 0:
-            before = stand_for(timeline.page, now - 1, view)
-            progress = timeline.spans[now].approach.progress(t)
-            stand = before.towards(stand, 1.0 if view.reduce_motion else ease(progress))
-        return cls(timeline, now, t, view, theme(view.theme), stand)
+        stand = _stand(timeline, t, view, view.preset)
+        return cls(timeline, timeline.round_at(t), t, view, theme(view.theme), stand)
 
     @property
     def place(self) -> Place:
@@ -121,34 +115,36 @@ class _Moment:
         return self.timeline.rounds[self.now]
 
 
+def _stand(timeline: Timeline, t: float, view: View, preset: Preset) -> Stand:
+    """Where camera `preset` stands at `t`: on its way from the round before to this one."""
+    now = timeline.round_at(t)
+    stand = stand_for(timeline.page, now, preset, view)
+    if now < 0:
+        return stand
+    before = stand_for(timeline.page, now - 1, preset, view)
+    progress = timeline.spans[now].approach.progress(t)
+    return before.towards(stand, 1.0 if view.reduce_motion else ease(progress))
+
+
+def _camera(timeline: Timeline, t: float, view: View, stand: Stand) -> Camera:
+    """The camera of the view's preset, or on its way there from an earlier one."""
+
+    def at(preset: Preset, where: Stand, orbit: Orbit) -> Camera:
+        return place(where.pose, DIRECTIONS[preset], orbit, view.free)
+
+    camera = at(view.preset, stand, view.orbit)
+    if view.glide is None or view.reduce_motion:
+        return camera
+    start = _stand(timeline, t, view, view.glide.preset)
+    return eased(at(view.glide.preset, start, view.glide.orbit), camera, ease(view.glide.progress))
+
+
 def _text_so_far(parts: Parts, m: _Moment) -> None:
     """The prompt and the committed words, lines sinking back as they age."""
-    oldest = m.stand.line - LINES_BACK
-    lines: dict[int, list[Place]] = {}
-    for slots in reversed(m.timeline.page.places[: max(m.now, 0)]):
-        if slots.line <= oldest:
-            break
-        lines.setdefault(slots.line, []).append(slots)
-    matters = [
-        (line, blocks.committed_line(tuple(reversed(places)), m.view.theme))
-        for line, places in lines.items()
-    ]
-    if oldest < m.timeline.page.prompt.line:
-        matters += enumerate(blocks.prompt(m.timeline.page.prompt, m.view.theme))
-    if not matters:
-        return
-    whole = blocks.merged([matter for _, matter in matters])
-    ages = m.stand.line - np.repeat(
-        [line for line, _ in matters], [len(matter.blocks) for _, matter in matters]
-    )
-    dim = 1.0 - DIMMED * np.clip(ages, 0.0, LINES_BACK - 1)
-    sunk = np.clip(ages - (LINES_BACK - 1), 0.0, 1.0)
-    rows = blocks.receded(whole.blocks, dim, sunk, m.colors)
-    ink = whole.ink.copy()
-    ink[:, 3] *= (1.0 - m.colors.haze * (1.0 - dim)) * (sunk < 1.0)
-    centers = rows["center"].astype(float)
-    parts.add("glyphs", whole.engraving.at(centers, ink, m.faces, whole.emblems))
-    parts.add("solids", rows[sunk < 1.0])
+    shown = ribbon.written(m.timeline.page, max(m.now, 0), m.stand.line, m.view.theme, m.faces)
+    parts.add("solids", shown.solids)
+    parts.add("glyphs", shown.glyphs)
+    parts.add("tiles", shown.tiles)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +196,7 @@ def _guesses(parts: Parts, m: _Moment) -> None:
         return
     j = _Judged.at(m.t, m.round, m.spans)
     guess, committed, rejected = map(m.colors.linear, ("guess", "committed", "rejected"))
-    centers = blocks.centers_of(slots, m.place.z)
+    centers = blocks.centers_of(slots)
     if not m.view.reduce_motion:
         centers[:, 1] += DROP_HEIGHT * (1.0 - ease_out(j.fallen))
     # A discarded guess loses its fill first, then its edges; a rejected one leaves its place
@@ -235,17 +231,14 @@ def _guesses(parts: Parts, m: _Moment) -> None:
 
 
 def _draws(parts: Parts, m: _Moment) -> None:
-    """While a guess is read: its draw, a line across its front that the filling must reach.
+    """While a guess is read: its draw, two pointers at the level that the filling must reach.
 
-    Where the answer is certain (accept probability 0 or 1) no draw decides, and none is shown.
+    They stand beside the word and never across it. Where the answer is certain (accept
+    probability 0 or 1) no draw decides, and none is shown.
     """
     for slot, guess, span in zip(m.place.guesses, m.round.guesses, m.spans.verdicts, strict=False):
         if span.holds(m.t) and guess.draw is not None and 0.0 < guess.accept_prob < 1.0:
-            front = m.place.z + DEPTH / 2 + 0.02
-            center = np.array([(slot.center, guess.draw * HEIGHT, front)])
-            half = np.array([(slot.width / 2 + 0.06, 0.016, 0.012)])
-            white = np.array((*m.colors.linear("text"), 1.0))
-            parts.add("solids", blocks.bodies(center, half, white, white, [0]))
+            parts.add("glyphs", blocks.pointers(slot, guess.draw, m.colors.linear("text")))
 
 
 def _closing(parts: Parts, m: _Moment) -> None:
@@ -255,7 +248,7 @@ def _closing(parts: Parts, m: _Moment) -> None:
         return
     landed = spans.land.progress(m.t)
     away = 0.0 if m.view.reduce_motion else 1.0 - settle(landed)
-    centers = blocks.centers_of([slot], m.place.z)
+    centers = blocks.centers_of([slot])
     centers += np.array((0.0, LANDING[0], LANDING[1])) * away
     centers[:, 1] = np.maximum(centers[:, 1], HEIGHT / 2)
     role, committed = m.colors.linear(m.place.role), m.colors.linear("committed")
@@ -285,19 +278,21 @@ def _box(parts: Parts, m: _Moment) -> None:
         return
     closed = ease_out(spans.close.progress(t))
     away = 0.0 if m.view.reduce_motion else 1.0 - closed
-    left, right = inside[0].left - MARGIN, inside[-1].right + MARGIN
+    left = min(slot.left for slot in inside) - MARGIN
+    right = max(slot.right for slot in inside) + MARGIN
+    far, near = inside[0].z, inside[-1].z
     rows = np.zeros(1, BLOCK)
     half = (HEIGHT + MARGIN) / 2  # it stands on the ground, as the guesses do
     swollen = 1.0 + 0.12 * away
     rows["center"] = (
         (left + right) / 2,
         half + FLOOR + 1.5 * away + 0.3 * opened,
-        m.place.z - 2.0 * away,
+        (far + near) / 2 - 2.0 * away,
     )
     rows["half"] = (
         (right - left) / 2 * swollen,
         half * swollen,
-        (DEPTH / 2 + MARGIN) * swollen,
+        ((near - far + DEPTH) / 2 + MARGIN) * swollen,
     )
     tone = np.array(m.colors.linear("box"))
     rows["color"] = (*tone, 0.07 * closed * (1.0 - opened))
@@ -321,7 +316,7 @@ def _shards(parts: Parts, m: _Moment) -> None:
         mixed = (index * 2654435761 ^ refused.token.id * 2246822519) & 0xFFFFFFFF
         slot = slots.guesses[each.accepted]
         rows = np.zeros(1, SHATTER)
-        rows["center"] = blocks.centers_of([slot], slots.z)
+        rows["center"] = blocks.centers_of([slot])
         rows["half"] = blocks.halves_of([slot])
         rows["color"] = (*m.colors.linear("rejected"), 1.0)
         rows["age"], rows["fade"] = age, 1.0 - ease_in(age / SHARDS_SEEN)
@@ -349,21 +344,25 @@ def _models(parts: Parts, m: _Moment) -> None:
 
 def _zones(parts: Parts, m: _Moment) -> None:
     """The zones' names, written on the ground beside and before them, for the first rounds."""
-    seen = 1.0 - m.spans.approach.progress(m.t) if m.now == NAMED_ROUNDS else 1.0
-    if m.now > NAMED_ROUNDS or seen <= 0.0:
+    seen = 1.0
+    if m.now >= 0 and not named(m.place):
+        left = m.now == 0 or not named(m.timeline.page.places[m.now - 1])
+        seen = 0.0 if left else 1.0 - m.spans.approach.progress(m.t)
+    if seen <= 0.0:
         return
     prompt, places = m.timeline.page.prompt, m.timeline.page.places
     if prompt.lines and prompt.lines[-1]:
-        _name(parts, m, "prompt", "prompt", None, prompt.z(len(prompt.lines) - 1), seen)
+        back = prompt.lines[-1][0].z - prompt.back
+        _name(parts, m, "prompt", "prompt", None, back, seen)
     if m.now > 0:
         first, last = places[0], places[m.now - 1]
-        shared = first.line == last.line and first.left > 0.0  # with the prompt
+        shared = first.line == last.cursor_line and first.left > 0.0  # with the prompt
         room = (first.left, last.cursor) if shared else None
-        _name(parts, m, "committed", "committed", room, last.z, seen)
+        _name(parts, m, "committed", "committed", room, last.cursor_line * PITCH, seen)
     if m.now >= 0 and m.place.guesses and m.spans.drops[0].start <= m.t < m.spans.crack.start:
         slots = m.place.guesses
-        room = slots[0].left, slots[-1].right
-        _name(parts, m, "guesses", "guess", room, m.place.z, seen)
+        room = slots[0].left, max(slot.right for slot in slots)
+        _name(parts, m, "guesses", "guess", room, slots[-1].z, seen)
 
 
 def _name(

@@ -15,7 +15,7 @@ from visualizer.render.programs import SHADERS, ShaderError, attribute, layout
 from visualizer.render.quality import EFFORTS
 from visualizer.render.renderer import Renderer
 from visualizer.render.uniforms import SCENE
-from visualizer.stage.frame import BEAM, BLOCK, GLYPH, SHATTER, SPHERE
+from visualizer.stage.frame import BEAM, BLOCK, GLYPH, SHATTER, SPHERE, TILE
 
 CONTRACTS = {
     "block": (BLOCK, geometry.BOX_VERTEX, {"pick", "inner"}),
@@ -24,6 +24,7 @@ CONTRACTS = {
     "sphere": (SPHERE, geometry.SPHERE_VERTEX, set()),
     "beam": (BEAM, geometry.PLACE3, set()),
     "glyph": (GLYPH, geometry.PLACE2, set()),
+    "tile": (TILE, geometry.PLACE2, set()),
 }
 DEFINES = {"TAPS": 4, "STEPS": 4}
 GLSL_TYPES = {np.dtype("f4"): "f", np.dtype("u4"): "i"}

@@ -150,13 +150,15 @@ class Renderer:
         self._matter = make({"color": load("glass", matter)}, pane, contract.BLOCK)
         self._boxes = make({"color": load("glass", frame)}, pane, contract.BLOCK)
         self._contact = make({"color": load("contact")}, geometry.square(-1, 1), contract.BLOCK)
+        self._tiles = make({"color": load("tile", shading)}, geometry.square(-1, 1), contract.TILE)
         self._spheres = make(
             {"color": load("sphere", shading), "depth": load("sphere", depth)},
             geometry.sphere(40 if work.reflections else 24),
             contract.SPHERE,
         )
         self._shatters = [
-            make(shard, _shard_mesh(pattern), contract.SHATTER)
+            make(shard, _shard_mesh(pattern, wide), contract.SHATTER)
+            for wide in contract.WIDTHS
             for pattern in range(contract.PATTERNS)
         ]
         self._glyphs = make(
@@ -216,11 +218,12 @@ class Renderer:
         self._boxes.upload(_back_to_front(frame.boxes, eye))
         self._contact.upload(contract.joined([frame.solids, frame.glass]))
         self._spheres.upload(frame.spheres)
+        self._tiles.upload(frame.tiles)
         self._glyphs.upload(frame.glyphs)
         self._beams.upload(frame.beams)
-        pattern = frame.shatters["pattern"].astype(int) % contract.PATTERNS
+        cut = _cuts(frame.shatters)
         for index, primitive in enumerate(self._shatters):
-            primitive.upload(frame.shatters[pattern == index])
+            primitive.upload(frame.shatters[cut == index])
         self._block = uniforms.scene(frame, self.size, self._effort.shadow_size)
         self._write_uniforms(self._block)
 
@@ -273,6 +276,7 @@ class Renderer:
             self._ground.draw()
             self._backdrop.draw()
         self._blend(OVER)
+        self._tiles.draw()
         self._contact.draw()
 
     def _draw_shards(self) -> None:
@@ -383,9 +387,18 @@ def _atlas(context: moderngl.Context, anisotropic: bool) -> moderngl.Texture:
     return texture
 
 
+def _cuts(shatters: NDArray[np.void]) -> NDArray[np.int_]:
+    """Which mesh of pieces each block bursts into: its pattern, cut for about its width."""
+    half = shatters["half"]
+    wide = half[:, 0] / np.maximum(half[:, 1], 1e-6)
+    nearest = np.abs(wide[:, None] - contract.WIDTHS).argmin(axis=1)
+    pattern = shatters["pattern"].astype(int) % contract.PATTERNS
+    return np.asarray(nearest * contract.PATTERNS + pattern)
+
+
 @functools.cache
-def _shard_mesh(pattern: int) -> geometry.Mesh:
-    vertices = voronoi.shards(seed=pattern)
+def _shard_mesh(pattern: int, wide: float) -> geometry.Mesh:
+    vertices = voronoi.shards(seed=pattern, wide=wide)
     return geometry.Mesh(vertices, np.arange(len(vertices), dtype=np.uint32))
 
 

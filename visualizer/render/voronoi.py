@@ -24,7 +24,7 @@ SHARD = np.dtype(
     ]
 )
 
-CELLS = 34  # few enough that each is seen as a piece of the block
+CELLS = 30  # few enough that each is seen as a piece of the block
 
 BOX: tuple[tuple[Vector, ...], ...] = (
     ((-1, -1, 1), (1, -1, 1), (1, 1, 1), (-1, 1, 1)),
@@ -36,12 +36,14 @@ BOX: tuple[tuple[Vector, ...], ...] = (
 )
 
 
-def shards(seed: int, cells: int = CELLS) -> NDArray[np.void]:
+def shards(seed: int, cells: int = CELLS, wide: float = 1.0) -> NDArray[np.void]:
     """Triangles of every cell, as `SHARD` vertices.
 
-    Cells are smaller near the middle of the front face, where the blow lands.
+    Cells are smaller near the middle of the front face, where the blow lands. Distances are
+    measured in a box `wide` times as wide as it is high, so that the pieces of a wide block are
+    as compact as those of a square one; there are then more of them.
     """
-    solids = polyhedra(sites(seed, cells))
+    solids = polyhedra(sites(seed, round(cells * math.sqrt(wide))), wide)
     volumes = [volume(faces) for faces in solids]
     largest = max(volumes)
     return np.concatenate(
@@ -60,9 +62,9 @@ def sites(seed: int, cells: int) -> NDArray[np.float64]:
     return np.concatenate([chance.uniform(-1, 1, (spread, 3)), np.clip(near, -0.97, 0.97)])
 
 
-def polyhedra(centres: NDArray[np.float64]) -> list[list[Face]]:
+def polyhedra(centres: NDArray[np.float64], wide: float = 1.0) -> list[list[Face]]:
     """The cell of every centre: all that is nearer to it than to any other."""
-    return [_cell(centres, index) for index in range(len(centres))]
+    return [_cell(centres, index, wide) for index in range(len(centres))]
 
 
 def volume(faces: list[Face]) -> float:
@@ -74,17 +76,20 @@ def volume(faces: list[Face]) -> float:
     )
 
 
-def _cell(centres: NDArray[np.float64], index: int) -> list[Face]:
+def _cell(centres: NDArray[np.float64], index: int, wide: float) -> list[Face]:
     faces: list[Face] = [(list(corners), False) for corners in BOX]
-    apart = ((centres - centres[index]) ** 2).sum(1)
+    metric = np.array((wide * wide, 1.0, 1.0))
+    apart = (metric * (centres - centres[index]) ** 2).sum(1)
     own = _vector(centres[index])
-    for other in np.argsort(apart)[1:]:
-        reach = max(math.dist(own, corner) for corners, _ in faces for corner in corners)
+    reach = math.inf
+    for turn, other in enumerate(np.argsort(apart)[1:]):
+        if turn % 4 == 0:  # now and then is often enough: it only ever shrinks
+            reach = max(_far(own, corner, wide) for corners, _ in faces for corner in corners)
         if apart[other] > 4 * reach * reach:
             break  # this centre and all further ones are too far to touch the cell
-        normal = _vector(centres[other] - centres[index])
-        level = float(centres[other] @ centres[other] - centres[index] @ centres[index]) / 2
-        faces = _clip(faces, normal, level)
+        normal = _vector(metric * (centres[other] - centres[index]))
+        sizes = (metric * centres[[other, index]] ** 2).sum(1)
+        faces = _clip(faces, normal, float(sizes[0] - sizes[1]) / 2)
     return faces
 
 
@@ -151,6 +156,10 @@ def _mean(points: list[Vector]) -> Vector:
     count = len(points)
     x, y, z = (sum(values) / count for values in zip(*points, strict=True))
     return x, y, z
+
+
+def _far(one: Vector, two: Vector, wide: float) -> float:
+    return math.hypot(wide * (one[0] - two[0]), one[1] - two[1], one[2] - two[2])
 
 
 def _vector(values: NDArray[np.float64]) -> Vector:

@@ -21,9 +21,11 @@ from visualizer.stage.theme import EMBLEMS, RGB, Role, Theme, theme
 Floats = NDArray[np.float64]
 Rows = NDArray[np.void]
 
+_NOBODY = np.zeros(0, int)
 _UNTOLD = np.zeros(4)  # colour of engraving before `Engraving.at` gives it one
 _PROUD = 0.006  # engraving lies this far before its face, so that the two never fight
 _EMBLEM_EM = 0.44
+_POINTER_EM = 0.27
 GLASS = 0.20  # opacity of a guess's body
 EDGE = 0.7  # opacity of the edge that keeps a token's provenance
 
@@ -77,7 +79,10 @@ class Matter:
 
 
 def merged(parts: Sequence[Matter]) -> Matter:
-    """Several matters as one."""
+    """Several matters as one; none of them, and there is nothing."""
+    if not parts:
+        none = Engraving(np.zeros(0, GLYPH), _NOBODY, _NOBODY > 0, _NOBODY > 0)
+        return Matter(np.zeros(0, BLOCK), none, np.zeros((0, 4)), np.zeros((0, 3)))
     engravings = [part.engraving for part in parts]
     shifts = np.cumsum([0, *(len(part.blocks) for part in parts)])
     return Matter(
@@ -122,9 +127,25 @@ def engrave(
     return Engraving(glyphs, np.array(owners, int), on_front, np.array(shapes, bool))
 
 
-def centers_of(slots: Sequence[Slot], z: float, height: float = HEIGHT) -> Floats:
-    """Centres (n, 3) of blocks that stand in `slots`."""
-    return np.array([(slot.center, height / 2, z) for slot in slots], float).reshape(-1, 3)
+def pointers(slot: Slot, level: float, color: RGB) -> Rows:
+    """Two wedges on a block's front, `level` (0..1) of its height up, that point inwards."""
+    middle_front = np.array((slot.center, level * HEIGHT, slot.z + DEPTH / 2 + _PROUD))
+    reach = slot.width / 2
+    parts = []
+    for shape, side in (("▶", -1.0), ("◀", 1.0)):
+        laid = text.quads(shape)
+        middle = laid[0, :2] + laid[0, 2:4] / 2
+        tip = np.array((side * (reach - 0.36 * _POINTER_EM * laid[0, 2]), 0.0, 0.0))
+        origin = middle_front + tip - np.array((*middle, 0.0)) * _POINTER_EM
+        right, up = np.array((_POINTER_EM, 0.0, 0.0)), np.array((0.0, _POINTER_EM, 0.0))
+        parts.append(text.rows(laid, origin, right, up, np.array((*color, 1.0))))
+    return joined(parts)
+
+
+def centers_of(slots: Sequence[Slot], height: float = HEIGHT, back: float = 0.0) -> Floats:
+    """Centres (n, 3) of blocks that stand in `slots`, `back` behind their lines."""
+    places = [(slot.center, height / 2, slot.z - back) for slot in slots]
+    return np.array(places, float).reshape(-1, 3)
 
 
 def halves_of(slots: Sequence[Slot], height: float = HEIGHT) -> Floats:
@@ -182,7 +203,7 @@ def committed(place: Place, theme_name: str) -> Matter:
     edges = np.array([(*colors.linear(role), EDGE) for role in roles]).reshape(-1, 4)
     emblems = [EMBLEMS.get(role, "") for role in roles]
     blocks = bodies(
-        centers_of(slots, place.z),
+        centers_of(slots),
         halves_of(slots),
         np.array((*colors.linear("committed"), 1.0)),
         edges,
@@ -193,28 +214,20 @@ def committed(place: Place, theme_name: str) -> Matter:
     return Matter(blocks, engrave(slots, HEIGHT, emblems), ink, shades)
 
 
-@lru_cache(maxsize=64)
-def committed_line(places: tuple[Place, ...], theme_name: str) -> Matter:
-    """What finished rounds of one line leave in it."""
-    return merged([committed(place, theme_name) for place in places])
-
-
 @lru_cache(maxsize=16)
-def prompt(place: PromptPlace, theme_name: str) -> tuple[Matter, ...]:
-    """The prompt as low blocks, one `Matter` per line."""
+def prompt(place: PromptPlace, theme_name: str) -> Matter:
+    """The prompt as low blocks."""
     colors = theme(theme_name)
-    lines = []
-    for line, slots in enumerate(place.lines):
-        blocks = bodies(
-            centers_of(slots, place.z(line), PROMPT_HEIGHT),
-            halves_of(slots, PROMPT_HEIGHT),
-            np.array((*colors.linear("prompt"), 1.0)) * (0.75, 0.75, 0.75, 1.0),
-            np.array((*colors.linear("prompt"), 0.35)),
-            [0] * len(slots),
-        )
-        ink = np.tile((*colors.linear("engraved"), 0.85), (len(slots), 1))
-        lines.append(Matter(blocks, engrave(slots, PROMPT_HEIGHT), ink, ink[:, :3]))
-    return tuple(lines)
+    slots = place.slots
+    blocks = bodies(
+        centers_of(slots, PROMPT_HEIGHT, place.back),
+        halves_of(slots, PROMPT_HEIGHT),
+        np.array((*colors.linear("prompt"), 1.0)) * (0.75, 0.75, 0.75, 1.0),
+        np.array((*colors.linear("prompt"), 0.35)),
+        [0] * len(slots),
+    )
+    ink = np.tile((*colors.linear("engraved"), 0.85), (len(slots), 1))
+    return Matter(blocks, engrave(slots, PROMPT_HEIGHT), ink, ink[:, :3])
 
 
 def receded(blocks: Rows, dim: Floats, sunk: Floats, towards: Theme) -> Rows:

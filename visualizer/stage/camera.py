@@ -8,7 +8,7 @@ orbit comes last and is no part of what a scene asks for.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import atan2, cos, pi, sin, tan
+from math import atan2, cos, hypot, pi, sin, tan
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,9 +39,12 @@ class Direction:
 
 
 DIRECTIONS: dict[Preset, Direction] = {
-    "default": Direction(yaw=0.0, pitch=0.56, fov=0.46, anchor=(0.0, -0.34)),
-    "side": Direction(yaw=-0.50, pitch=0.42, fov=0.46, anchor=(0.0, -0.36)),
+    "default": Direction(yaw=0.0, pitch=0.58, fov=0.36, anchor=(0.0, -0.34)),
+    "side": Direction(yaw=-0.46, pitch=0.57, fov=0.36, anchor=(0.0, -0.36)),
     "top": Direction(yaw=0.0, pitch=1.36, fov=0.46, anchor=(0.0, -0.25)),
+    "follow": Direction(yaw=-0.20, pitch=0.50, fov=0.80, anchor=(0.0, -0.30)),
+    "close": Direction(yaw=0.0, pitch=0.66, fov=0.42, anchor=(0.0, -0.10)),
+    "free": Direction(yaw=0.30, pitch=0.72, fov=0.46, anchor=(0.0, -0.20)),
 }
 
 
@@ -134,10 +137,37 @@ def place(pose: Pose, direction: Direction, orbit: Orbit, free: Free) -> Camera:
     )
 
 
+def eased(start: Camera, end: Camera, progress: float) -> Camera:
+    """The camera `progress` (0..1) of the way from one look to another.
+
+    It swings about what it looks at, so that the distance never dips on the way.
+    """
+    center = between(start.look_at, end.look_at, progress)
+    (yaw, pitch, far), (other_yaw, other_pitch, other_far) = map(_swing, (start, end))
+    turn = (other_yaw - yaw + pi) % (2 * pi) - pi
+    _, up, back = basis(yaw + turn * progress, pitch + (other_pitch - pitch) * progress)
+    x, y, z = (np.array(center) + back * (far + (other_far - far) * progress)).tolist()
+    return Camera(
+        eye=(x, y, z),
+        look_at=center,
+        fov=start.fov + (end.fov - start.fov) * progress,
+        near=min(start.near, end.near),
+        far=max(start.far, end.far),
+        free=end.free,
+        up=(float(up[0]), float(up[1]), float(up[2])),
+    )
+
+
+def _swing(camera: Camera) -> tuple[float, float, float]:
+    """Yaw, pitch and distance of a camera about what it looks at."""
+    x, y, z = (a - b for a, b in zip(camera.eye, camera.look_at, strict=True))
+    flat = hypot(x, z)
+    return atan2(x, z), atan2(y, flat), hypot(flat, y)
+
+
 def pitch_of(camera: Camera) -> float:
     """Angle of the camera above the ground, radians."""
-    x, y, z = (a - b for a, b in zip(camera.eye, camera.look_at, strict=True))
-    return atan2(y, (x * x + z * z) ** 0.5)
+    return _swing(camera)[1]
 
 
 def view_matrix(camera: Camera) -> Vector:

@@ -59,6 +59,15 @@ BEAM = np.dtype(
 )
 """A thin cone of light from the target to the box while a pass runs."""
 
+TILE = np.dtype(
+    [
+        ("center", "f4", 3),  # world units; the tile lies flat at this height
+        ("half", "f4", 2),  # half extents along X and Z
+        ("color", "f4", 4),  # linear RGB, opacity
+    ]
+)
+"""A token far back in the text: a patch of colour on the ground, without its word."""
+
 GLYPH = np.dtype(
     [
         ("origin", "f4", 3),  # world position of the glyph quad's lower left corner
@@ -69,7 +78,9 @@ GLYPH = np.dtype(
     ]
 )
 
-PATTERNS = 4
+PATTERNS = 3
+WIDTHS = (1.0, 2.0, 3.6)
+"""Blocks burst into one of so many patterns, each cut for blocks of these widths to height."""
 
 
 def joined(rows: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
@@ -134,11 +145,12 @@ class Frame:
     shatters: NDArray[np.void] = field(default_factory=lambda: _none(SHATTER))
     spheres: NDArray[np.void] = field(default_factory=lambda: _none(SPHERE))
     beams: NDArray[np.void] = field(default_factory=lambda: _none(BEAM))
+    tiles: NDArray[np.void] = field(default_factory=lambda: _none(TILE))
     glyphs: NDArray[np.void] = field(default_factory=lambda: _none(GLYPH))
 
     def equals(self, other: Frame) -> bool:
         """Same picture, byte for byte (live against replay, any order of composing)."""
-        arrays = ("solids", "glass", "boxes", "shatters", "spheres", "beams", "glyphs")
+        arrays = ("solids", "glass", "boxes", "shatters", "spheres", "beams", "tiles", "glyphs")
         return (
             self.camera == other.camera
             and self.lighting == other.lighting

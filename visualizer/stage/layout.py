@@ -1,15 +1,15 @@
 """Where every token of a run lies: lines of slots on the ground.
 
-The text runs along +X in lines; each new line is nearer to the viewer. A line only breaks
-where a round starts, so all guesses of a round and the token that ends it stand side by
-side. Placing a round looks at what came before it and never at what comes after.
+The text runs along +X in lines; each new line is nearer to the viewer. A line breaks where a
+round starts, so all guesses of a round and the token that ends it stand side by side; only a
+round that is longer than a whole line goes on in the next one. Placing a round looks at what
+came before it and never at what comes after.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Literal
 
 from engine.trace import Round, RunHeader, Token
@@ -25,18 +25,19 @@ NARROWEST = 0.66
 WORD_GAP = 0.32  # before a token that starts with a space
 JOIN_GAP = 0.07  # before one that continues a word
 MARGIN = 0.25  # of the box around a round's guesses; it may touch no earlier block
-LINE = 15.5  # a round that would reach past this starts a new line
-PITCH = 2.6  # from line to line
+LINE = 12.6  # what would reach past this starts a new line
+PITCH = 2.95  # from line to line: a box around one hides no word of the one behind
 
 PROMPT_EM = 0.44
 PROMPT_HEIGHT = 0.6
 PROMPT_BACK = 0.5
 PROMPT_LINES = 2  # at most; what does not fit folds into one block
+FOLD = 2.6  # room kept for that block
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Room for one token: its label and its extent along X.
+    """Room for one token: its label, the line it stands on, and its extent along X.
 
     `emblem` is room kept to the right of the label for the shape that tells where the token
     came from.
@@ -46,6 +47,11 @@ class Slot:
     left: float
     width: float
     emblem: float = 0.0
+    line: int = 0
+
+    @property
+    def z(self) -> float:
+        return self.line * PITCH
 
     @property
     def center(self) -> float:
@@ -60,11 +66,12 @@ class Slot:
 class Place:
     """Where one round lies: slots of its guesses, and of the token that ends it.
 
-    `before` is where the second-last committed token of the line starts (the place itself
-    where there is none): two words of context. The first `accepted` guesses stay; `role` is
-    the colour of what ended the round ("target" where nothing was guessed: the target's own
-    word, neither correction nor bonus). `cursor` is where the next token would start on the
-    line. Compared by identity, so that what is drawn of a round can be remembered per place.
+    It starts on `line` and reaches to `last_line`. `before` is where the second-last committed
+    token of the line starts (the place itself where there is none): two words of context. The
+    first `accepted` guesses stay; `role` is the colour of what ended the round ("target" where
+    nothing was guessed: the target's own word, neither correction nor bonus). `cursor` is where
+    the next token would start, on `cursor_line`. Compared by identity, so that what is drawn of
+    a round can be remembered per place.
     """
 
     index: int
@@ -75,11 +82,17 @@ class Place:
     emitted: Slot | None
     left: float
     cursor: float
+    cursor_line: int
     before: float
 
     @property
-    def z(self) -> float:
-        return self.line * PITCH
+    def slots(self) -> tuple[Slot, ...]:
+        """Every slot of the round, those of guesses first."""
+        return (*self.guesses, self.emitted) if self.emitted else self.guesses
+
+    @property
+    def last_line(self) -> int:
+        return max((slot.line for slot in self.slots), default=self.line)
 
     @property
     def kept(self) -> tuple[Slot, ...]:
@@ -94,8 +107,7 @@ class Place:
 
     @property
     def right(self) -> float:
-        ends = [slot.right for slot in self.guesses]
-        return max([*ends, self.emitted.right] if self.emitted else ends, default=self.left)
+        return max((slot.right for slot in self.slots), default=self.left)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,8 +123,9 @@ class PromptPlace:
     cursor: float
     back: float = 0.0
 
-    def z(self, line: int) -> float:
-        return line * PITCH - self.back
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        return tuple(slot for line in self.lines for slot in line)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,15 +141,15 @@ class Page:
         places = list(self.places[:kept])
         for each in rounds:
             line, cursor = self.prompt.line, self.prompt.cursor
-            words = [slot.left for slot in self.prompt.lines[-1]] if cursor > 0.0 else []
+            words = list(self.prompt.lines[-1]) if cursor > 0.0 else []
             for last in places[-2:]:
-                words = [*(words if last.line == line else []), *(s.left for s in last.kept)]
-                line, cursor = last.line, last.cursor
-            places.append(_place(each, line, cursor, tuple(words[-2:])))
+                words += last.kept
+                line, cursor = last.cursor_line, last.cursor
+            here = [slot.left for slot in words if slot.line == line]
+            places.append(_place(each, line, cursor, tuple(here[-2:])))
         return replace(self, places=tuple(places))
 
 
-@lru_cache(maxsize=8192)
 def _cell(text: str, em: float) -> tuple[Label, float, float]:
     """Label, block width, and gap before the block, for a token's text."""
     label = fit(visible(text), em, WIDEST - 2 * PAD)
@@ -144,37 +157,43 @@ def _cell(text: str, em: float) -> tuple[Label, float, float]:
     return label, max(label.width + 2 * PAD, NARROWEST), gap
 
 
-def _slot(
-    text: str, cursor: float, em: float = EM, emblem: float = 0.0, apart: float = 0.0
-) -> Slot:
-    """A slot after a gap (at least `apart`) from `cursor`, or without one at a line's start."""
-    label, width, gap = _cell(text, em)
-    left = cursor + max(gap, apart) if cursor > 0.0 else 0.0
-    return Slot(label, left, width + emblem, emblem)
+class _Pen:
+    """Sets slots one after another; past the end of a line it goes on in the next one."""
 
+    def __init__(self, line: int, cursor: float, em: float = EM) -> None:
+        self.line, self.cursor, self._em = line, cursor, em
 
-def _slots(texts: Iterable[str], cursor: float) -> tuple[Slot, ...]:
-    """Slots side by side; the first one far enough from `cursor` for a box around them."""
-    slots: list[Slot] = []
-    for text in texts:
-        if slots:
-            slots.append(_slot(text, slots[-1].right))
-        else:
-            slots.append(_slot(text, cursor, apart=MARGIN + 0.05))
-    return tuple(slots)
+    def slot(self, text: str, emblem: float = 0.0, apart: float = 0.0, end: float = LINE) -> Slot:
+        """A slot after a gap (at least `apart`), or without one at a line's start."""
+        label, width, gap = _cell(text, self._em)
+        left = self.cursor + max(gap, apart) if self.cursor > 0.0 else 0.0
+        if left > 0.0 and left + width + emblem > end:
+            self.line, left = self.line + 1, 0.0
+        self.cursor = left + width + emblem
+        return Slot(label, left, width + emblem, emblem, self.line)
 
 
 def _place(each: Round, line: int, cursor: float, words: tuple[float, ...]) -> Place:
     """Lay out a round from `cursor` on; `words` is where the last words before it start."""
-    guesses = _slots([guess.token.text for guess in each.guesses], cursor)
-    end = guesses[each.accepted - 1].right if each.accepted else cursor
-    apart = MARGIN + 0.05 if guesses and not each.accepted else 0.0
+    pen = _Pen(line, cursor)
+    apart = MARGIN + 0.05  # room for the box around the first of them
+    guesses = tuple(
+        pen.slot(guess.token.text, apart=0.0 if index else apart)
+        for index, guess in enumerate(each.guesses)
+    )
+    if each.accepted:
+        last = guesses[each.accepted - 1]
+        pen = _Pen(last.line, last.right)
+    else:
+        pen = _Pen(line, cursor)
     emitted = None
     if each.emitted:
-        room = EMBLEM if guesses else 0.0
-        emitted = _slot(each.emitted.token.text, end, emblem=room, apart=apart)
+        first = bool(guesses) and not each.accepted
+        emitted = pen.slot(
+            each.emitted.token.text, EMBLEM if guesses else 0.0, apart if first else 0.0
+        )
     slots = (*guesses, emitted) if emitted else guesses
-    if cursor > 0.0 and max((slot.right for slot in slots), default=0.0) > LINE:
+    if cursor > 0.0 and any(slot.line > line for slot in slots):
         return _place(each, line + 1, 0.0, ())
     left = slots[0].left if slots else cursor
     return Place(
@@ -185,7 +204,8 @@ def _place(each: Round, line: int, cursor: float, words: tuple[float, ...]) -> P
         guesses=guesses,
         emitted=emitted,
         left=left,
-        cursor=emitted.right if emitted else end,
+        cursor=pen.cursor,
+        cursor_line=pen.line,
         before=words[0] if words else left,
     )
 
@@ -202,20 +222,20 @@ def page_of(header: RunHeader | None) -> Page:
     if header is None:
         return Page(None, PromptPlace((), 0, 0.0))
     texts = _prompt_texts(header)
+    pen = _Pen(0, 0.0, PROMPT_EM)
     lines: list[tuple[Slot, ...]] = [()]
     for index, text in enumerate(texts):
-        row = lines[-1]
-        slot = _slot(text, row[-1].right if row else 0.0, PROMPT_EM)
+        before = pen.line, pen.cursor
         left_over = len(texts) - index
-        room = LINE - (4.0 if len(lines) == PROMPT_LINES and left_over > 1 else 0.0)
-        if not row or slot.right <= room:
-            lines[-1] = (*row, slot)
-        elif len(lines) < PROMPT_LINES:
-            lines.append((_slot(text, 0.0, PROMPT_EM),))
-        else:
-            fold = _slot(f" … {left_over} more", row[-1].right, PROMPT_EM)
-            lines[-1] = (*row, fold)
+        full = pen.line == PROMPT_LINES - 1 and left_over > 1
+        slot = pen.slot(text, end=LINE - FOLD * full)
+        if slot.line == PROMPT_LINES:
+            fold = _Pen(*before, PROMPT_EM).slot(f" … {left_over} more")
+            lines[-1] = (*lines[-1], fold)
             break
+        if slot.line == len(lines):
+            lines.append(())
+        lines[-1] = (*lines[-1], slot)
     last = len(lines) - 1
     if header.chat or not texts:
         return Page(header, PromptPlace(tuple(lines), last + bool(texts), 0.0, PROMPT_BACK))

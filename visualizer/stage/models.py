@@ -8,14 +8,15 @@ from numpy.typing import NDArray
 from visualizer.stage.camera import Point, between
 from visualizer.stage.easing import ease, swell
 from visualizer.stage.frame import BEAM, SPHERE
-from visualizer.stage.layout import DEPTH, HEIGHT, MARGIN, Place
+from visualizer.stage.layout import DEPTH, HEIGHT, MARGIN, PITCH, Place
 from visualizer.stage.theme import Theme
 from visualizer.stage.timeline import RoundSpans
 
 Rows = NDArray[np.void]
 
 TARGET_RADIUS = 1.15
-TARGET_BACK = (2.3, -7.3)  # up and back from the present line: behind every line that stands
+TARGET_BACK = (2.3, -7.9)  # up and back from the present line: behind every line that stands
+TARGET_RIGHT = 1.8  # of the round's middle
 DRAFTER_RADIUS = 0.25
 DRAFTER_HEIGHT = 2.55  # over the slot it fills next, and clear of the words of the line behind
 PARKED = (0.55, 1.15)  # right of the last guess and before the line: out of the target's way
@@ -41,11 +42,13 @@ def beam(start: Point, place: Place, level: float, colors: Theme) -> Rows:
     """The cone of light from the target to the box, or to the slot it fills alone."""
     rows = np.zeros(1, BEAM)
     slots = place.guesses
-    left, right = (slots[0].left, slots[-1].right) if slots else (place.left, place.right)
+    left = min((slot.left for slot in slots), default=place.left)
+    right = max((slot.right for slot in slots), default=place.right)
     grown = MARGIN if slots else 0.0
     rows["start"] = start
-    rows["end"] = ((left + right) / 2, HEIGHT + MARGIN if slots else 0.0, place.z)
-    rows["half"] = ((right - left) / 2 + grown, DEPTH / 2 + grown)
+    far, near = place.line * PITCH, place.last_line * PITCH
+    rows["end"] = ((left + right) / 2, HEIGHT + MARGIN if slots else 0.0, (far + near) / 2)
+    rows["half"] = ((right - left) / 2 + grown, (near - far + DEPTH) / 2 + grown)
     rows["color"] = (*colors.linear("target"), BEAM_LIGHT * level)
     return rows
 
@@ -61,8 +64,10 @@ def drafter(center: Point, size: float, working: bool, colors: Theme) -> Rows:
 
 def parked(place: Place) -> Point:
     """Where the drafter waits while the target works."""
-    end = place.guesses[-1].right if place.guesses else place.left
-    return end + PARKED[0], DRAFTER_RADIUS, place.z + PARKED[1]
+    end, line = place.left, place.line
+    if place.guesses:
+        end, line = place.guesses[-1].right, place.guesses[-1].line
+    return end + PARKED[0], DRAFTER_RADIUS, line * PITCH + PARKED[1]
 
 
 def drafter_at(
@@ -72,12 +77,12 @@ def drafter_at(
 
     With `moving` false it is only ever at the ends of its ways.
     """
-    stops: list[Point] = [(slot.center, DRAFTER_HEIGHT, place.z) for slot in place.guesses]
+    stops: list[Point] = [(slot.center, DRAFTER_HEIGHT, slot.z) for slot in place.guesses]
     if not stops:  # it looked and found nothing, or does not take part
-        stops = [(place.left + PARKED[0], DRAFTER_HEIGHT, place.z)]
+        stops = [(place.left + PARKED[0], DRAFTER_HEIGHT, place.line * PITCH)]
     leaves = [drop.start for drop in spans.drops] or [spans.close.start]
     if t < spans.approach.end:
-        aside = (place.left, DRAFTER_RADIUS, place.z + PARKED[1])
+        aside = (place.left, DRAFTER_RADIUS, place.line * PITCH + PARKED[1])
         start = parked(before) if before else aside
         return _along(start, stops[0], spans.approach.progress(t), moving)
     done = sum(t >= leave for leave in leaves)

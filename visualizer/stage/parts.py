@@ -24,8 +24,12 @@ class Parts:
     def mark(self, selected: int, color: RGB) -> None:
         """Give the block with pick id `selected` an edge of that colour."""
         for name in ("solids", "glass") if selected else ():
-            for rows in self._rows.get(name, ()):
-                rows["edge_color"][rows["pick"] == selected] = (*color, 1.0)
+            for index, rows in enumerate(self._rows.get(name, ())):
+                chosen = rows["pick"] == selected
+                if chosen.any():
+                    marked = rows.copy()  # rows may be remembered by whoever made them
+                    marked["edge_color"][chosen] = (*color, 1.0)
+                    self._rows[name][index] = marked
 
     def arrays(self) -> dict[str, Rows]:
         """One array per name, for `Frame`."""

@@ -9,18 +9,20 @@ from typing import NamedTuple
 import numpy as np
 
 from visualizer.stage.camera import DIRECTIONS, Free, Point, Pose, between, frame_points
-from visualizer.stage.layout import HEIGHT, MARGIN, PITCH, PROMPT_BACK, Page
+from visualizer.stage.layout import HEIGHT, LINE, MARGIN, PITCH, PROMPT_BACK, Page, Place
 from visualizer.stage.models import (
     DRAFTER_HEIGHT,
     DRAFTER_RADIUS,
     PARKED,
     TARGET_BACK,
     TARGET_RADIUS,
+    TARGET_RIGHT,
 )
 from visualizer.stage.view import Preset, View
 
-SHORTEST = 13.6  # the camera frames at least this much of a line
 LEAD = 0.6  # free ground before a line's start
+TAIL = 1.1  # and after its end, where the drafter waits
+NARROWEST = {"follow": 8.8, "close": 5.4}  # these cameras frame at least so much of a line
 NAMED_ROUNDS = 2  # rounds in which the zones' names are written beside the lines
 NAMES = 2.6  # room for them before a line's start
 LINES_BACK = 3  # so many lines in all stand; the last of them sinks as the next one comes
@@ -32,6 +34,21 @@ class Lens(NamedTuple):
     preset: Preset
     aspect: float
     free: Free
+
+
+class Stretch(NamedTuple):
+    """What is framed: from `left` to `right`, from line `first` to `last`.
+
+    The `named` lines before them have names at their start that must be seen, too; `middle` is
+    that of the round.
+    """
+
+    first: int
+    last: int
+    left: float
+    right: float
+    middle: float
+    named: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,40 +77,58 @@ class Stand:
         )
 
 
-def stand_for(page: Page, index: int, view: View) -> Stand:
-    """Return the stand for round `index`; -1 is the prompt, before the first round."""
-    lens = Lens(view.preset, max(view.width, 1) / max(view.height, 1), view.free)
-    named = index < NAMED_ROUNDS
-    prompt = max((row[-1].right for row in page.prompt.lines if row), default=0.0)
+def stand_for(page: Page, index: int, preset: Preset, view: View) -> Stand:
+    """Return the stand of camera `preset` for round `index`; -1 is before the first round."""
+    lens = Lens(preset, max(view.width, 1) / max(view.height, 1), view.free)
     if index < 0:
-        return _stand(page.prompt.line, -NAMES, prompt, lens, page.prompt.line)
-    place = page.places[index]
-    if named:
-        return _stand(place.line, -NAMES, max(place.reach, prompt), lens, place.line)
-    return _stand(place.line, place.before - MARGIN, place.reach, lens)
+        line = page.prompt.line
+        return _stand(Stretch(line, line, -NAMES, LINE + TAIL, LINE / 2, line), lens)
+    return _stand(_stretch(page.places[index], preset), lens)
+
+
+def named(place: Place) -> bool:
+    """Whether the zones' names are written beside this round: a long one needs the room."""
+    return place.index < NAMED_ROUNDS and place.line == place.last_line
+
+
+def _stretch(place: Place, preset: Preset) -> Stretch:
+    """What camera `preset` frames of a round."""
+    first, last = place.line, place.last_line
+    left, names = (-NAMES, first) if named(place) else (-LEAD, 0)
+    right = max(LINE, place.right) + TAIL
+    middle = (place.left + place.right) / 2
+    if preset in NARROWEST:
+        if preset == "follow":
+            left, right = place.before - MARGIN, place.reach
+        else:
+            left, right = place.left - MARGIN, place.right + TAIL / 2
+        spare = max(NARROWEST[preset] - (right - left), 0.0) / 2
+        left, right, names = left - spare, right + spare, 0
+    return Stretch(first, last, left, right, middle, names)
 
 
 @lru_cache(maxsize=256)
-def _stand(line: int, left: float, right: float, lens: Lens, named: int = 0) -> Stand:
-    """Frame what lies from `left` to `right` on a line, with both models in the picture.
-
-    The `named` lines before it have names at their start that must be seen, too. Short
-    stretches get the same frame as long ones, so that the camera seldom has to move.
-    """
-    z = line * PITCH
-    middle = max((left + right) / 2, SHORTEST / 2 + min(left, -LEAD))
-    left, right = min(left, middle - SHORTEST / 2), max(right, middle + SHORTEST / 2)
-    target = (middle + 0.16 * (right - left), TARGET_BACK[0], z + TARGET_BACK[1])
-    reach = 1.2 * TARGET_RADIUS
-    names = min(named, LINES_BACK - 1) * PITCH + PROMPT_BACK
+def _stand(seen: Stretch, lens: Lens) -> Stand:
+    """Frame a stretch, with both models in the picture (from close by, without the target)."""
+    near, far = seen.last * PITCH, seen.first * PITCH
+    left, right = seen.left, seen.right
+    aside = min(max(seen.middle + TARGET_RIGHT, 3.0), LINE - 2.4)
+    behind = min(near + TARGET_BACK[1], far - PITCH)  # the lines that stand, and this round
+    target = (aside, TARGET_BACK[0], behind)
+    names = min(seen.named, LINES_BACK - 1) * PITCH + PROMPT_BACK
     front = PARKED[1] + 1.5 * DRAFTER_RADIUS
-    points = [
-        *((x, y, z + dz) for x in (left, right) for y in (0.0, 1.4) for dz in (-0.8, front)),
-        *([(left, 0.0, z - names)] if named else []),
-        *((x, DRAFTER_HEIGHT + DRAFTER_RADIUS, z) for x in (left, right)),
-        *(tuple(np.add(target, axis)) for axis in np.vstack([np.eye(3), -np.eye(3)]) * reach),
+    points: list[Point] = [
+        (x, y, z) for x in (left, right) for y in (0.0, 1.4) for z in (far - 0.8, near + front)
     ]
-    subject = np.array((middle, HEIGHT / 2, z))
+    points += [(x, DRAFTER_HEIGHT + DRAFTER_RADIUS, far) for x in (left, right)]
+    if seen.named:
+        points.append((left, 0.0, far - names))
+    if lens.preset != "close":
+        sphere = np.vstack([np.eye(3), -np.eye(3)]) * (1.2 * TARGET_RADIUS)
+        points += [(x, y, z) for x, y, z in np.add(target, sphere).tolist()]
+    middle = (left + right) / 2
+    subject = np.array((middle, HEIGHT / 2, near))
     pose = frame_points(np.array(points), subject, DIRECTIONS[lens.preset], lens.aspect, lens.free)
-    focus = (middle, HEIGHT / 2, z - 1.5 * PITCH)
-    return Stand(pose, float(line), target, focus, (right - left) / 2 + 1.5)
+    focus = (LINE / 2, HEIGHT / 2, near - 1.5 * PITCH)
+    reach = LINE / 2 + LEAD + 1.5 + (near - far) / 2
+    return Stand(pose, float(seen.last), target, focus, reach)

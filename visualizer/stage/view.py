@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
-Preset = Literal["default", "side", "top"]
+Preset = Literal["default", "side", "top", "follow", "close", "free"]
 Quality = Literal["software", "low", "medium", "high", "ultra"]
 
-PRESETS: tuple[Preset, ...] = ("default", "side", "top")
+PRESETS: tuple[Preset, ...] = get_args(Preset)
+QUALITIES: tuple[Quality, ...] = get_args(Quality)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,15 @@ class Orbit:
     pitch: float = 0.0  # radians
     zoom: float = 1.0  # factor on the distance
     pan: tuple[float, float] = (0.0, 0.0)  # world units along camera right and up
+
+
+@dataclass(frozen=True, slots=True)
+class Glide:
+    """A camera on its way from an earlier look: `progress` (0..1) has been gone, eased."""
+
+    preset: Preset
+    orbit: Orbit
+    progress: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +44,4 @@ class View:
     selected: int = 0  # pick id
     reduce_motion: bool = False
     quality: Quality = "high"
+    glide: Glide | None = None  # None: the camera has arrived
