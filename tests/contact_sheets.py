@@ -31,7 +31,7 @@ from visualizer.ui.overlay import Overlay
 def stills(app: App, rounds: list[int]) -> list[Image.Image]:
     """One picture for each beat of these rounds, just before the beat."""
     pictures = []
-    timeline = app._timeline
+    timeline = app.timeline
     assert timeline is not None
     for index in rounds:
         for beat in timeline.spans[index].beats:

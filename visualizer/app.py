@@ -13,25 +13,32 @@ from math import tan
 
 from engine.requests import Start
 from engine.stats import Stats
-from visualizer import state as act
+from visualizer import actions as act
+from visualizer import microscope
+from visualizer.actions import Action, ClockAction, RunAction, StageAction, ViewAction
 from visualizer.clock import PlaybackClock
 from visualizer.config import HOLD_SECONDS, Badge, ShowOptions
 from visualizer.errors import NeverDone
 from visualizer.feed import Feed
+from visualizer.microscope import Specimen
 from visualizer.render.imgui_pass import ImguiPass
 from visualizer.render.renderer import Renderer
+from visualizer.stage import pick
+from visualizer.stage.easing import ease
 from visualizer.stage.frame import Camera, Frame
 from visualizer.stage.hud import Hud
 from visualizer.stage.scene import Scene
 from visualizer.stage.theme import theme as theme_of
 from visualizer.stage.timeline import Timeline
-from visualizer.stage.view import View
-from visualizer.state import Action, ClockAction, PromptDraft, RunAction, ViewAction, ViewState
+from visualizer.stage.view import Glide, View
+from visualizer.state import PromptDraft, ViewState, left, reduce
 from visualizer.ui.layout import arrange
-from visualizer.ui.model import EngineView, UiModel
+from visualizer.ui.model import EngineView, Outline, UiModel
 from visualizer.ui.overlay import Overlay
 
 MESSAGE_SECONDS = 4.0
+DRAWER_SECONDS = 0.22
+GLIDE_SECONDS = 0.6
 _BEFORE = 1e-4
 """Seconds before a round's start at which the picture waits when that round is held back."""
 
@@ -63,7 +70,10 @@ class App:
         self._held = 0.0  # seconds the finished picture has been standing
         self._started: int | None = 0  # curated prompt of the last start
         self._message, self._message_left = "", 0.0
-        self._camera: Camera | None = None
+        self._picture: Frame | None = None  # the last one made
+        self._pointer: tuple[float, float] | None = None
+        self._drawn = 0.0  # how far the microscope's drawer is out
+        self._glide: Glide | None = None  # the camera's way to another preset
         self.state = _first_state(options)
 
     # --- one frame -------------------------------------------------------------------------
@@ -73,7 +83,7 @@ class App:
         self._poll()
         self._advance(elapsed)
         frame = self._frame()
-        self._camera = frame.camera
+        self._picture = frame
         self.renderer.draw(frame)
         width, height = self.renderer.size
         size = (width / self._ratio, height / self._ratio)
@@ -89,6 +99,11 @@ class App:
     def say(self, message: str) -> None:
         """Show a passing message."""
         self._message, self._message_left = message, MESSAGE_SECONDS
+
+    @property
+    def timeline(self) -> Timeline | None:
+        """The compiled run on stage; None before there is one."""
+        return self._timeline
 
     @property
     def end(self) -> float:
@@ -109,15 +124,59 @@ class App:
     def handle(self, action: Action) -> None:
         """Carry out an action of the viewer. Those of the program itself are the window's."""
         if isinstance(action, ViewAction):
-            self.state = act.reduce(self.state, action)
+            self._view_changed(reduce(self.state, action))
         elif isinstance(action, ClockAction):
             self.clock = self._moved(action)
+        elif isinstance(action, StageAction):
+            self._look(action)
         elif isinstance(action, RunAction):
             self._run(action)
-        elif isinstance(action, act.LeaveFullScreen) and self.state.help_visible:
-            self.state = replace(self.state, help_visible=False)
+
+    def leave(self) -> bool:
+        """Leave the mode entered last; False when there is none."""
+        if (state := left(self.state)) != self.state:
+            self.state = state
+        elif self.clock.loop is not None:
+            self.clock = self.clock.unlooped()
+        else:
+            return False
+        return True
+
+    def _view_changed(self, state: ViewState) -> None:
+        before, self.state = self.state, state
+        if state.preset != before.preset and not state.reduce_motion:
+            self._glide = Glide(before.preset, before.orbit, 0.0)
+
+    def _look(self, action: StageAction) -> None:
+        line, selected = self._timeline, self.state.selected
+        now = line.round_at(self.clock.t) if line is not None else -1
+        match action:
+            case act.PointAt(at):
+                self._pointer = at
+            case act.ClickAt(at):
+                self.handle(act.Select(self._under(at)))
+            case act.InspectNext(steps) if line is not None and selected:
+                self.handle(act.Select(microscope.next_to(line, selected, steps, now)))
+            case act.Inspect() if selected:
+                self.handle(act.Select(0))
+            case _ if line is not None:
+                self.handle(act.Select(microscope.first_of(line, now)))
+
+    def _under(self, at: tuple[float, float]) -> int:
+        """The pick id of what lies under a window position."""
+        if self._picture is None or self._timeline is None:
+            return 0
+        x, y = at[0] * self._ratio, at[1] * self._ratio
+        now = self._timeline.round_at(self.clock.t)
+        return pick.hit(self._picture, x, y, *self.renderer.size, now)
 
     def _moved(self, action: ClockAction) -> PlaybackClock:
+        clock = self._stepped(action)
+        if clock.loop is None or clock.t == self.clock.t:
+            return clock
+        return self._looping(clock)  # the loop comes along to the round one went to
+
+    def _stepped(self, action: ClockAction) -> PlaybackClock:
         clock, line = self.clock, self._timeline
         match action:
             case act.TogglePlay():
@@ -128,18 +187,28 @@ class App:
                 return clock.shifted_speed(steps)
             case act.Seek(t):
                 return clock.moved_to(t, self.end)
+            case act.ToggleLoop():
+                return self._looping(clock) if clock.loop is None else clock.unlooped()
         if line is None:
             return clock
         match action:
             case act.NextBeat():
                 beat = line.next_beat(clock.stop_at if clock.stop_at is not None else clock.t)
-                return clock.stepped_to(beat)
+                return clock.unlooped().stepped_to(beat)
             case act.PreviousBeat():
                 return clock.moved_to(line.prev_beat(clock.t), self.end).paused()
             case act.NextRound():
                 return clock.moved_to(line.next_round(clock.t), self.end)
             case act.PreviousRound():
                 return clock.moved_to(line.prev_round(clock.t), self.end)
+
+    def _looping(self, clock: PlaybackClock) -> PlaybackClock:
+        """The clock looping over the round it stands in."""
+        spans = self._timeline.spans if self._timeline is not None else ()
+        if self._timeline is None or not spans:
+            return clock
+        here = spans[self._timeline.round_at(clock.t)]
+        return clock.looping(here.start, here.end)
 
     def _run(self, action: RunAction) -> None:
         if isinstance(action, act.RestartEngine):
@@ -168,7 +237,8 @@ class App:
             self._trace, self._stage = self._feed.trace, self._feed.stage
             self._timeline = self._compile(None if fresh else self._timeline)
         if fresh:
-            self.clock = replace(self.clock, t=0.0, stop_at=None)
+            self.clock = replace(self.clock, t=0.0, stop_at=None, loop=None)
+            self.state = replace(self.state, selected=0)
             self._held = 0.0
 
     def _compile(self, previous: Timeline | None) -> Timeline | None:
@@ -178,6 +248,7 @@ class App:
 
     def _advance(self, elapsed: float) -> None:
         self._message_left = max(self._message_left - elapsed, 0.0)
+        self._move_furniture(elapsed)
         stood = self.finished and self.clock.playing
         self.clock = self.clock.advance(elapsed, self.end)
         if self._timeline is not None:
@@ -186,6 +257,15 @@ class App:
         if self._held >= HOLD_SECONDS and self._options.advances:
             self._held = 0.0
             self._next_run()
+
+    def _move_furniture(self, elapsed: float) -> None:
+        """The drawer and the camera's way between presets: of the window, not of the run."""
+        wanted = 1.0 if self.state.selected else 0.0
+        step = 1.0 if self.state.reduce_motion else elapsed / DRAWER_SECONDS
+        self._drawn += min(max(wanted - self._drawn, -step), step)
+        if self._glide is not None:
+            gone = self._glide.progress + elapsed / GLIDE_SECONDS
+            self._glide = replace(self._glide, progress=gone) if gone < 1.0 else None
 
     def _next_run(self) -> None:
         """After a run: the prompt chosen meanwhile or the next one; a recording once more."""
@@ -205,9 +285,8 @@ class App:
         """How the viewer looks at the run now."""
         width, height = self.renderer.size
         state = self.state
-        layout = arrange(
-            width / self._ratio, height / self._ratio, state.ui_scale, state.ui_visible
-        )
+        size = (width / self._ratio, height / self._ratio)
+        layout = arrange(*size, state.ui_scale, state.ui_visible, ease(self._drawn))
         return View(
             width=width,
             height=height,
@@ -215,8 +294,10 @@ class App:
             preset=state.preset,
             orbit=state.orbit,
             free=layout.free,
+            selected=state.selected,
             reduce_motion=state.reduce_motion,
             quality=self.renderer.quality,
+            glide=self._glide,
         )
 
     def _frame(self) -> Frame:
@@ -236,13 +317,12 @@ class App:
         if not feed.has_engine and header is not None:  # the controls tell, they do not act
             draft = PromptDraft(header.prompt, header.chat, None)
             state = replace(state, settings=hud.settings or header.settings, prompt=draft)
-        spans = self._timeline.spans if self._timeline is not None else ()
+        pointed = self._under(self._pointer) if self._pointer is not None else 0
         return UiModel(
             state=state,
             clock=self.clock,
             hud=hud,
-            end=spans[-1].end if spans else 0.0,
-            round_starts=tuple(each.start for each in spans),
+            timeline=self._timeline,
             badge=self._badge or ("LIVE" if feed.live or header is None else "RECORDED"),
             header=header,
             engine=EngineView(
@@ -257,15 +337,35 @@ class App:
             prompts=self._options.prompts,
             message=self._message if self._message_left > 0 else "",
             renderer=str(self.renderer.context.info["GL_RENDERER"]),
+            specimen=self._specimen(state.selected),
+            pointed=self._specimen(pointed),
+            outlines=self._outlines(state.selected, pointed),
+            drawn=ease(self._drawn),
+        )
+
+    def _specimen(self, picked: int) -> Specimen | None:
+        if self._timeline is None:
+            return None
+        return microscope.specimen(self._timeline, self._trace.header, picked, self.clock.t)
+
+    def _outlines(self, *picked: int) -> tuple[Outline, ...]:
+        """Where these lie on the stage, window units."""
+        if self._picture is None:
+            return ()
+        found = (pick.outline(self._picture, each, *self.renderer.size) for each in picked)
+        ratio = self._ratio
+        return tuple(
+            (x0 / ratio, y0 / ratio, x1 / ratio, y1 / ratio)
+            for x0, y0, x1, y1 in (each for each in found if each is not None)
         )
 
     # --- the mouse (input.Projection) ------------------------------------------------------
 
     def world_per_pixel(self) -> float:
         """World units at the subject per window unit."""
-        camera = self._camera
-        if camera is None:
+        if self._picture is None:
             return 0.0
+        camera = self._picture.camera
         height = self.renderer.size[1] / self._ratio
         return 2 * math.dist(camera.eye, camera.look_at) * tan(camera.fov / 2) / height
 

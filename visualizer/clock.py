@@ -9,20 +9,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-SPEEDS = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0)
-"""Up to the speed at which a timeline's pulses still keep the flash limit (`schedule.FASTEST`)."""
+from visualizer.stage.schedule import FASTEST
+
+_LADDER = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
+SPEEDS = tuple(speed for speed in _LADDER if speed <= FASTEST)
+"""Up to the speed at which a timeline's pulses still keep the flash limit."""
 
 _CLOSE = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class PlaybackClock:
-    """`t` is in seconds of the timeline; `stop_at` is the beat at which playing ends."""
+    """`t` is in seconds of the timeline; `stop_at` is the beat at which playing ends.
+
+    `loop` is a stretch of the timeline that plays over and over.
+    """
 
     t: float = 0.0
     playing: bool = True
     speed: float = 1.0
     stop_at: float | None = None
+    loop: tuple[float, float] | None = None
 
     def advance(self, elapsed: float, end: float) -> PlaybackClock:
         """Return the clock `elapsed` seconds of real time later, never past `end`."""
@@ -32,6 +39,8 @@ class PlaybackClock:
         t = min(self.t + max(elapsed, 0.0) * self.speed, max(limit, 0.0))
         if self.stop_at is not None and t >= self.stop_at - _CLOSE:
             return replace(self, t=t, playing=False, stop_at=None)
+        if self.loop is not None and t >= self.loop[1] - _CLOSE:
+            t = self.loop[0]
         return replace(self, t=t)
 
     def toggled(self) -> PlaybackClock:
@@ -51,6 +60,13 @@ class PlaybackClock:
     def moved_to(self, t: float, end: float) -> PlaybackClock:
         """Jump to `t`, kept within the timeline; playing or paused as before."""
         return replace(self, t=min(max(t, 0.0), max(end, 0.0)), stop_at=None)
+
+    def looping(self, start: float, end: float) -> PlaybackClock:
+        """Play from `start` to `end` over and over, from where the clock is."""
+        return replace(self, loop=(start, end))
+
+    def unlooped(self) -> PlaybackClock:
+        return replace(self, loop=None)
 
     def at_speed(self, speed: float) -> PlaybackClock:
         return replace(self, speed=min(max(speed, SPEEDS[0]), SPEEDS[-1]))

@@ -13,8 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from visualizer import state as act
-from visualizer.state import Action
+from visualizer import actions as act
+from visualizer import keymap
+from visualizer.actions import Action
 
 LEFT, RIGHT, MIDDLE = 0, 1, 2
 BUTTONS = (LEFT, RIGHT, MIDDLE)
@@ -23,6 +24,7 @@ ORBIT_PER_PIXEL = math.radians(0.3)
 ZOOM_PER_NOTCH = 0.9
 DOUBLE_CLICK_SECONDS = 0.35
 DOUBLE_CLICK_PIXELS = 6.0
+CLICK_PIXELS = 4.0  # a press that moved no further was a click
 FRAMES_TO_SETTLE = 4  # pointer, press, the box's focus, and its report each take a UI frame
 
 
@@ -40,6 +42,8 @@ class UiPort(Protocol):
     def wants_mouse(self, x: float, y: float) -> bool: ...
     @property
     def wants_text(self) -> bool: ...
+    @property
+    def wants_keys(self) -> bool: ...
     def mouse_at(self, position: tuple[float, float] | None) -> None: ...
     def mouse_button(self, button: int, down: bool) -> None: ...
     def wheel(self, x: float, y: float) -> None: ...
@@ -56,50 +60,11 @@ class Projection(Protocol):
     def offset_at(self, x: float, y: float) -> tuple[float, float]: ...
 
 
-_PLAIN: dict[str, Action] = {
-    "space": act.TogglePlay(),
-    "right": act.NextBeat(),
-    "page_down": act.NextBeat(),
-    "left": act.PreviousBeat(),
-    "page_up": act.PreviousBeat(),
-    "[": act.ShiftSpeed(-1),
-    "]": act.ShiftSpeed(1),
-    "1": act.ChoosePreset("default"),
-    "2": act.ChoosePreset("side"),
-    "3": act.ChoosePreset("top"),
-    "r": act.ResetView(),
-    "tab": act.ToggleUi(),
-    "p": act.Screenshot(),
-    "b": act.ToggleBlackout(),
-    ".": act.ToggleBlackout(),
-    "f11": act.ToggleFullScreen(),
-    "h": act.ToggleHelp(),
-    "f1": act.ToggleHelp(),
-    "m": act.ToggleReduceMotion(),
-    "t": act.NextTheme(),
-    "escape": act.LeaveFullScreen(),
-    "home": act.Seek(0.0),
-    "end": act.Seek(math.inf),
-}
-_SHIFTED: dict[str, Action] = {"right": act.NextRound(), "left": act.PreviousRound()}
-_CTRL: dict[str, Action] = {
-    "r": act.ToggleCapture(),
-    "=": act.ScaleUi(1.1),
-    "-": act.ScaleUi(1 / 1.1),
-}
-ALWAYS = frozenset({"f1", "f11"})
-"""Keys that no text box types: they work while one has the focus."""
-
-
 def shortcut(name: str, held: Modifiers) -> Action | None:
     """The action of a key, or None."""
     if held.alt or held.super:
         return None
-    if held.ctrl:
-        return _CTRL.get(name)
-    if held.shift and name in _SHIFTED:
-        return _SHIFTED[name]
-    return _PLAIN.get(name)
+    return keymap.action_of(name, held.ctrl, held.shift)
 
 
 class Input:
@@ -123,6 +88,7 @@ class Input:
         self._keys: set[str] = set()
         self._modifiers = Modifiers()
         self._last_click = (-math.inf, 0.0, 0.0)
+        self._pressed_at: tuple[float, float] | None = None  # on the stage, and not moved since
         self._unsettled = 0  # UI frames until it is known whether a press went into a text box
         self._waiting: list[tuple[str, Modifiers]] = []
 
@@ -130,6 +96,7 @@ class Input:
 
     def mouse_moved(self, x: float, y: float) -> None:
         self._ui.mouse_at((x, y))
+        self._emit(act.PointAt(None if self._ui.wants_mouse(x, y) else (x, y)))
 
     def mouse_dragged(self, x: float, y: float, dx: float, dy: float) -> None:
         """`dx`, `dy` in window units, y downwards. The buttons are those we saw pressed."""
@@ -137,6 +104,10 @@ class Input:
         scene = [button for button, owned in self._held.items() if owned]
         if not scene:
             return
+        if self._pressed_at is not None:
+            if math.dist(self._pressed_at, (x, y)) <= CLICK_PIXELS:
+                return
+            self._pressed_at = None
         if scene[0] == LEFT and not self._modifiers.shift:
             self._emit(act.OrbitBy(-dx * ORBIT_PER_PIXEL, dy * ORBIT_PER_PIXEL))
         else:
@@ -154,6 +125,7 @@ class Input:
         if not owned:
             self._unsettled = FRAMES_TO_SETTLE
         elif button == LEFT:
+            self._pressed_at = (x, y)
             self._click(x, y)
 
     def _click(self, x: float, y: float) -> None:
@@ -172,8 +144,11 @@ class Input:
             return
         self._hold(held)
         self._ui.mouse_at((x, y))
-        self._held.pop(button, None)
+        owned = self._held.pop(button, False)
         self._ui.mouse_button(button, False)
+        if button == LEFT and owned and self._pressed_at is not None:
+            self._emit(act.ClickAt(self._pressed_at))
+            self._pressed_at = None
 
     def mouse_scrolled(self, x: float, y: float, across: float, up: float) -> None:
         self._ui.mouse_at((x, y))
@@ -187,6 +162,7 @@ class Input:
         """The pointer left the window; a drag under way keeps its owner."""
         if not self._held:
             self._ui.mouse_at(None)
+            self._emit(act.PointAt(None))
 
     # --- keys ------------------------------------------------------------------------------
 
@@ -211,11 +187,17 @@ class Input:
 
     def _act(self) -> None:
         waiting, self._waiting = self._waiting, []
-        typing = self._ui.wants_text
         for name, held in waiting:
             action = shortcut(name, held)
-            if action is not None and (not typing or name in ALWAYS):
+            if action is not None and not self._taken(name, held):
                 self._emit(action)
+
+    def _taken(self, name: str, held: Modifiers) -> bool:
+        """Whether the panels want this key for themselves."""
+        chord = f"ctrl+{name}" if held.ctrl else name
+        if chord in keymap.ALWAYS:
+            return False
+        return self._ui.wants_text or (self._ui.wants_keys and chord != "escape")
 
     def key_released(self, name: str, held: Modifiers) -> None:
         self._hold(held)
@@ -242,6 +224,7 @@ class Input:
         self._held.clear()
         self._keys.clear()
         self._waiting.clear()
+        self._pressed_at = None
         self._hold(Modifiers())
         self._ui.focus(False)
 

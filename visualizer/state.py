@@ -1,9 +1,4 @@
-"""What the viewer has chosen, as one frozen value, and the actions that change it.
-
-`reduce` is the only way a `ViewState` changes and it is pure: keys, mouse, panels and tests
-all speak in actions. Actions on the playback clock or on the run (which need the timeline
-or the engine) are defined here too and carried out by `app`.
-"""
+"""What the viewer has chosen, as one frozen value; `reduce` alone changes it, and purely."""
 
 from __future__ import annotations
 
@@ -11,8 +6,9 @@ import math
 from dataclasses import dataclass, field, replace
 
 from engine.trace import Settings
+from visualizer import actions as act
 from visualizer.stage.theme import THEMES
-from visualizer.stage.view import PRESETS, Orbit, Preset
+from visualizer.stage.view import PRESETS, Orbit, Preset, Quality
 
 MAX_K = 16
 MAX_PROMPT = 20_000
@@ -45,222 +41,90 @@ class ViewState:
     ui_visible: bool = True
     help_visible: bool = False
     blackout: bool = False
+    palette: act.Sheet | None = None  # the command palette, and what it offers
+    panel_keys: bool = False  # the keyboard moves among the panels' controls
+    painted: bool = False  # the text is coloured by where its words came from
+    selected: int = 0  # pick id of what is under the microscope
+    quality: Quality | None = None  # None: by the renderer found
     settings: Settings = field(default_factory=Settings)
     prompt: PromptDraft = field(default_factory=PromptDraft)
 
 
-# --- actions on the view -------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class ChoosePreset:
-    preset: Preset
-
-
-@dataclass(frozen=True, slots=True)
-class OrbitBy:
-    yaw: float  # radians
-    pitch: float
-
-
-@dataclass(frozen=True, slots=True)
-class PanBy:
-    right: float  # world units the camera moves
-    up: float
-
-
-@dataclass(frozen=True, slots=True)
-class ZoomBy:
-    """Change the distance by `factor`, keeping the point under the cursor where it is.
-
-    `at` is that point's offset from the centre of the picture, world units at the subject.
-    """
-
-    factor: float
-    at: tuple[float, float] = (0.0, 0.0)
-
-
-@dataclass(frozen=True, slots=True)
-class ResetView:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class ToggleUi:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class ToggleHelp:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class ToggleBlackout:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class ToggleReduceMotion:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class ScaleUi:
-    factor: float
-
-
-@dataclass(frozen=True, slots=True)
-class NextTheme:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class EditPrompt:
-    """The prompt box changed by hand."""
-
-    text: str
-    chat: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ChoosePrompt:
-    """A curated prompt was put into the box."""
-
-    index: int
-    text: str
-    chat: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeSettings:
-    """K, quality, temperature, drafter or mode; acts at the next round not yet shown."""
-
-    settings: Settings
-
-
-# --- actions on the clock ------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class TogglePlay:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class NextBeat:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class PreviousBeat:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class NextRound:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class PreviousRound:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class Seek:
-    t: float
-
-
-@dataclass(frozen=True, slots=True)
-class ShiftSpeed:
-    steps: int
-
-
-@dataclass(frozen=True, slots=True)
-class SetSpeed:
-    speed: float
-
-
-# --- actions on the run and the program ----------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class StartRun:
-    """Begin a new run on what the prompt box holds."""
-
-
-@dataclass(frozen=True, slots=True)
-class RestartEngine:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class Screenshot:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class ToggleCapture:
-    """Start or end recording what the window shows."""
-
-
-@dataclass(frozen=True, slots=True)
-class ToggleFullScreen:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class LeaveFullScreen:
-    """Esc: close help, else leave full screen."""
-
-
-ViewAction = (
-    ChoosePreset | OrbitBy | PanBy | ZoomBy | ResetView | ToggleUi | ToggleHelp | ToggleBlackout
-    | ToggleReduceMotion | ScaleUi | NextTheme | EditPrompt | ChoosePrompt | ChangeSettings
-)  # fmt: skip
-ClockAction = (
-    TogglePlay | NextBeat | PreviousBeat | NextRound | PreviousRound | Seek | ShiftSpeed | SetSpeed
-)
-RunAction = StartRun | RestartEngine
-ProgramAction = Screenshot | ToggleCapture | ToggleFullScreen | LeaveFullScreen
-Action = ViewAction | ClockAction | RunAction | ProgramAction
-
-
-def reduce(state: ViewState, action: ViewAction) -> ViewState:
+def reduce(state: ViewState, action: act.ViewAction) -> ViewState:
     """Return the state after `action`; every value is kept within its range."""
     match action:
-        case ChoosePreset(preset):
+        case act.ChoosePreset(preset):
             return replace(state, preset=preset, orbit=Orbit()) if preset in PRESETS else state
-        case OrbitBy() | PanBy() | ZoomBy():
+        case act.OrbitBy() | act.PanBy() | act.ZoomBy():
             return replace(state, orbit=_moved(state.orbit, action))
-        case ResetView():
+        case act.ResetView():
             return replace(state, orbit=Orbit())
-        case ToggleUi():
+        case act.ToggleUi():
             return replace(state, ui_visible=not state.ui_visible)
-        case ToggleHelp():
+        case act.ToggleHelp():
             return replace(state, help_visible=not state.help_visible)
-        case ToggleBlackout():
+        case act.ToggleBlackout():
             return replace(state, blackout=not state.blackout)
-        case ToggleReduceMotion():
+        case act.ToggleReduceMotion():
             return replace(state, reduce_motion=not state.reduce_motion)
-        case ScaleUi(factor):
+        case act.ScaleUi(factor):
             return replace(state, ui_scale=_clamp(state.ui_scale * factor, *UI_SCALES))
-        case NextTheme():
+        case act.SetCamera(preset, orbit):
+            return replace(state, preset=preset, orbit=_kept(orbit)) if preset in PRESETS else state
+        case act.SetUiScale(scale):
+            return replace(state, ui_scale=_clamp(scale, *UI_SCALES))
+        case act.ChooseTheme(name):
+            return replace(state, theme=name) if name in THEMES else state
+        case act.ChooseQuality(quality):
+            return replace(state, quality=quality)
+        case act.TogglePaint():
+            return replace(state, painted=not state.painted)
+        case act.Select(pick):
+            return replace(state, selected=max(pick, 0))
+        case act.OpenPalette(sheet):
+            return replace(state, palette=sheet, help_visible=False)
+        case act.ClosePalette():
+            return replace(state, palette=None)
+        case act.TogglePanelKeys():
+            return replace(state, panel_keys=not state.panel_keys, ui_visible=True)
+        case act.NextTheme():
             return replace(state, theme=_after(state.theme, tuple(THEMES)))
-        case EditPrompt(text, chat):
+        case act.EditPrompt(text, chat):
             return replace(state, prompt=PromptDraft(text[:MAX_PROMPT], chat, None))
-        case ChoosePrompt(index, text, chat):
+        case act.ChoosePrompt(index, text, chat):
             return replace(state, prompt=PromptDraft(text, chat, index))
-        case ChangeSettings(settings):
+        case act.ChangeSettings(settings):
             return replace(state, settings=within_range(settings))
 
 
-def _moved(orbit: Orbit, action: OrbitBy | PanBy | ZoomBy) -> Orbit:
-    if isinstance(action, OrbitBy):
+def left(state: ViewState) -> ViewState:
+    """Return the state without the mode entered last (Esc); the same one when there is none."""
+    if state.palette is not None:
+        return replace(state, palette=None)
+    if state.help_visible:
+        return replace(state, help_visible=False)
+    if state.panel_keys:
+        return replace(state, panel_keys=False)
+    if state.selected:
+        return replace(state, selected=0)
+    return replace(state, blackout=False)
+
+
+def _kept(orbit: Orbit) -> Orbit:
+    """An orbit from outside, kept within what the mouse can reach; nonsense is the plain one."""
+    if not all(map(math.isfinite, (orbit.yaw, orbit.pitch, orbit.zoom, *orbit.pan))):
+        return Orbit()
+    turned = _moved(
+        Orbit(zoom=_clamp(orbit.zoom, *ZOOM_RANGE)), act.OrbitBy(orbit.yaw, orbit.pitch)
+    )
+    return replace(turned, pan=_panned(turned, *orbit.pan))
+
+
+def _moved(orbit: Orbit, action: act.OrbitBy | act.PanBy | act.ZoomBy) -> Orbit:
+    if isinstance(action, act.OrbitBy):
         pitch = _clamp(orbit.pitch + action.pitch, -PITCH_LIMIT, PITCH_LIMIT)
         return replace(orbit, yaw=math.remainder(orbit.yaw + action.yaw, math.tau), pitch=pitch)
-    if isinstance(action, PanBy):
+    if isinstance(action, act.PanBy):
         return replace(orbit, pan=_panned(orbit, action.right, action.up))
     zoom = _clamp(orbit.zoom * action.factor, *ZOOM_RANGE)
     kept = 1.0 - zoom / orbit.zoom  # share of the offset the camera must move to hold the point

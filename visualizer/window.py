@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from engine.source import EventSource
-from visualizer import state as act
+from visualizer import actions as act
+from visualizer.actions import Action
 from visualizer.app import App, opening_request, scene_named
 from visualizer.config import FRAME_RATE, ShowOptions, WindowOptions
 from visualizer.errors import VisualizerError
@@ -25,7 +26,6 @@ from visualizer.recorder import Capture, RecordError, new_path, save_png
 from visualizer.render.context import GraphicsError, create_context, default_quality
 from visualizer.render.renderer import Renderer
 from visualizer.stage.scene import Scene
-from visualizer.state import Action
 from visualizer.ui.overlay import Overlay
 from visualizer.ui.port import set_clipboard
 
@@ -135,10 +135,9 @@ class Window:
                 self._end_capture() if self._capture is not None else self._begin_capture()
             case act.ToggleFullScreen():
                 self._full_screen_wanted = not self._window.fullscreen
-            case act.LeaveFullScreen() if self._window.fullscreen:
-                if not self._app.state.help_visible:
+            case act.Leave():
+                if not self._app.leave() and self._window.fullscreen:
                     self._full_screen_wanted = False
-                self._app.handle(action)
             case _:
                 self._app.handle(action)
 

@@ -10,7 +10,7 @@ from show import PROMPTS, ScriptedSource, Stage, hand_run
 
 from engine.requests import Change, Shown
 from engine.trace import EngineState, Rewind, RunFailed, RunFinished, Settings
-from visualizer import state as act
+from visualizer import actions as act
 from visualizer.config import HOLD_SECONDS
 
 Make = Callable[..., Stage]

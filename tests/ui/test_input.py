@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from visualizer import state as act
+from visualizer import actions as act
+from visualizer.actions import Action
 from visualizer.input import FRAMES_TO_SETTLE, LEFT, MIDDLE, RIGHT, Input, Modifiers, shortcut
-from visualizer.state import Action
 
 NONE = Modifiers()
 SHIFT = Modifiers(shift=True)
@@ -18,6 +18,7 @@ class FakeUi:
 
     def __init__(self) -> None:
         self.wants_text = False
+        self.wants_keys = False
         self.buttons: dict[int, bool] = {}
         self.keys: dict[str, bool] = {}
         self.position: tuple[float, float] | None = None
@@ -130,8 +131,10 @@ def test_losing_the_focus_releases_everything(bench: Bench) -> None:
 
 
 def test_a_pointer_that_left_hovers_nothing(bench: Bench) -> None:
-    bench.input.mouse_moved(50, 50)
+    bench.input.mouse_moved(500, 50)
+    assert bench.actions == [act.PointAt((500, 50))]
     bench.input.mouse_left()
+    assert bench.actions[-1] == act.PointAt(None)
     assert bench.ui.position is None
 
 
@@ -148,13 +151,44 @@ def test_double_click_recentres_and_two_slow_clicks_do_not(bench: Bench) -> None
         bench.time = when
         bench.input.mouse_pressed(500, 300, LEFT, NONE)
         bench.input.mouse_released(500, 300, LEFT, NONE)
-    assert bench.actions == [act.PanBy(5.0, 3.0)]
+    click = act.ClickAt((500, 300))
+    assert bench.actions == [click, act.PanBy(5.0, 3.0), click]
     bench.actions.clear()
     for when in (5.0, 6.0):
         bench.time = when
         bench.input.mouse_pressed(500, 300, LEFT, NONE)
         bench.input.mouse_released(500, 300, LEFT, NONE)
+    assert bench.actions == [click, click]
+
+
+def test_a_press_that_trembles_is_a_click_and_a_drag_is_none(bench: Bench) -> None:
+    bench.input.mouse_pressed(500, 300, LEFT, NONE)
+    bench.input.mouse_dragged(502, 301, 2, 1)
+    bench.input.mouse_released(502, 301, LEFT, NONE)
+    assert bench.actions == [act.ClickAt((500, 300))]
+    bench.actions.clear()
+    bench.input.mouse_pressed(500, 300, LEFT, NONE)
+    bench.input.mouse_dragged(530, 300, 30, 0)
+    bench.input.mouse_dragged(500, 300, -30, 0)
+    bench.input.mouse_released(500, 300, LEFT, NONE)
+    assert not any(isinstance(each, act.ClickAt) for each in bench.actions)
+
+
+def test_the_pointer_over_a_panel_points_at_nothing_on_stage(bench: Bench) -> None:
+    bench.input.mouse_moved(50, 50)
+    bench.input.mouse_pressed(50, 50, LEFT, NONE)
+    bench.input.mouse_released(50, 50, LEFT, NONE)
+    assert bench.actions == [act.PointAt(None)]
+
+
+def test_while_the_panels_have_the_keyboard_only_the_way_out_acts(bench: Bench) -> None:
+    bench.ui.wants_keys = True
+    for name in ("space", "right", "down", "tab", "r"):
+        bench.input.key_pressed(name, NONE)
     assert bench.actions == []
+    for name in ("escape", "f6"):
+        bench.input.key_pressed(name, NONE)
+    assert bench.actions == [act.Leave(), act.TogglePanelKeys()]
 
 
 def test_letters_typed_into_a_box_are_no_shortcuts(bench: Bench) -> None:
@@ -216,6 +250,13 @@ def test_text_comes_only_from_text_events_and_whole(bench: Bench) -> None:
         ("r", CTRL, act.ToggleCapture()),
         ("tab", NONE, act.ToggleUi()),
         ("p", NONE, act.Screenshot()),
+        ("p", SHIFT, act.Screenshot(panels=True)),
+        ("k", CTRL, act.OpenPalette()),
+        ("/", SHIFT, act.OpenPalette()),
+        ("escape", NONE, act.Leave()),
+        ("l", NONE, act.ToggleLoop()),
+        ("i", NONE, act.Inspect()),
+        ("down", NONE, act.InspectNext(1)),
         ("b", NONE, act.ToggleBlackout()),
         (".", NONE, act.ToggleBlackout()),
         ("f11", NONE, act.ToggleFullScreen()),

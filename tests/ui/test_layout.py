@@ -13,13 +13,16 @@ SIZES = [(800, 600), (1280, 720), (1366, 768), (1920, 1080), (2560, 1080), (3840
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("scale", [0.75, 1.0, 1.5, 2.0])
-def test_panels_tile_the_window(size: tuple[int, int], scale: float) -> None:
-    layout = arrange(*size, scale)
+@pytest.mark.parametrize("drawn", [0.0, 0.4, 1.0])
+def test_panels_tile_the_window(size: tuple[int, int], scale: float, drawn: float) -> None:
+    layout = arrange(*size, scale, drawn=drawn)
     parts = (
         layout.dock,
         layout.readouts,
         layout.text,
+        layout.timeline,
         layout.transport,
+        layout.drawer,
         layout.caption,
         layout.canvas,
     )
@@ -46,3 +49,13 @@ def test_with_the_ui_hidden_only_the_caption_takes_room() -> None:
     layout = arrange(1280, 720, visible=False)
     assert layout.free[:3] == (0.0, 0.0, 1.0)
     assert 0.9 < layout.free[3] < 1.0
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("scale", [0.75, 1.0, 1.5, 2.5])
+def test_the_drawer_leaves_the_stage_room(size: tuple[int, int], scale: float) -> None:
+    """In a narrow window the dock goes while the microscope is out."""
+    layout = arrange(*size, scale, drawn=1.0)
+    assert layout.drawer.width >= size[0] * 0.27
+    assert layout.canvas.width >= size[0] * 0.48
+    assert layout.free[2] == pytest.approx(layout.drawer.x / size[0])

@@ -11,13 +11,16 @@ from show import PROMPTS, hand_run
 
 from engine.stats import Stats
 from engine.trace import Baseline, EngineState, Settings
-from visualizer import state as act
+from scenes import CATALOG
+from visualizer import actions as act
+from visualizer.actions import Action
 from visualizer.app import nothing_to_tell
 from visualizer.clock import PlaybackClock
 from visualizer.input import LEFT, Modifiers
 from visualizer.stage.hud import Hud, Piece
 from visualizer.stage.theme import ROLES
-from visualizer.state import Action, PromptDraft, ViewState, reduce
+from visualizer.stage.view import PRESETS
+from visualizer.state import PromptDraft, ViewState, reduce
 from visualizer.ui import style
 from visualizer.ui.engine_card import progress_line
 from visualizer.ui.layout import Rect, arrange
@@ -26,6 +29,7 @@ from visualizer.ui.overlay import Overlay
 from visualizer.ui.readouts import readouts_of, slowdown
 
 RUN = hand_run()
+LINE = CATALOG[0].timeline(RUN)
 READY = EngineView(expected=True, state=EngineState("ready", drafters=("auto", "copy-8")))
 SIZES = [(640, 360), (800, 600), (1280, 720), (1920, 1080), (3840, 2160)]
 
@@ -60,8 +64,7 @@ def model(**changes: object) -> UiModel:
         state=ViewState(prompt=PromptDraft("Explain why the sky is blue.")),
         clock=PlaybackClock(t=10.0),
         hud=told(),
-        end=40.0,
-        round_starts=(0.0, 8.0, 16.0),
+        timeline=LINE,
         badge="LIVE",
         header=replace(RUN.header, drafter_reason="copy-8 gave 62 tok/s here, 46 alone"),
         engine=READY,
@@ -111,7 +114,8 @@ def test_nothing_is_clipped(overlay: Overlay, size: tuple[int, int]) -> None:
     assert in_dock <= overlay.marks.keys()
     for name in in_dock:
         assert inside(overlay.marks[name], layout.dock), f"{name} at {size}"
-    for name in ("play", "camera", "scrub"):
+    assert inside(overlay.marks["scrub"], layout.timeline)
+    for name in ("play", "camera"):
         assert inside(overlay.marks[name], layout.transport), f"{name} at {size}"
     assert inside(overlay.marks["badge"], layout.readouts)
 
@@ -147,7 +151,7 @@ def test_every_theme_and_scale_lays_out(overlay: Overlay, theme: str) -> None:
 
 
 def test_an_empty_show_lays_out(overlay: Overlay) -> None:
-    frames(overlay, model(hud=nothing_to_tell(), header=None, prompts=(), end=0.0))
+    frames(overlay, model(hud=nothing_to_tell(), header=None, prompts=(), timeline=None))
     assert "play" in overlay.marks
 
 
@@ -246,12 +250,12 @@ def test_a_recording_only_shows_its_settings(overlay: Overlay) -> None:
     replay = model(engine=EngineView(expected=False))
     for mark in ("mode", "k", "quality", "temperature", "start", "form"):
         assert click(overlay, replay, mark, across=0.9) == []
-    assert click(overlay, replay, "camera", across=0.9) == [act.ChoosePreset("top")]
+    assert click(overlay, replay, "camera", across=0.99) == [act.ChoosePreset(PRESETS[-1])]
 
 
 def test_the_scrub_line_seeks(overlay: Overlay) -> None:
     actions = click(overlay, model(), "scrub", across=0.5)
-    assert actions[0] == act.Seek(pytest.approx(20.0, abs=0.2))
+    assert actions[0] == act.Seek(pytest.approx(LINE.duration / 2, rel=0.02))
 
 
 def test_a_dead_engine_offers_a_restart(overlay: Overlay) -> None:

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.trace import Settings
-from visualizer import state as act
+from visualizer import actions as act
+from visualizer import state as state_of
 from visualizer.stage.view import PRESETS, Orbit
 from visualizer.state import ViewState, reduce, within_range
 
@@ -32,10 +33,10 @@ def test_no_mouse_gesture_loses_the_scene(moves: list[act.ViewAction]) -> None:
     for move in moves:
         state = reduce(state, move)
     orbit = state.orbit
-    assert act.ZOOM_RANGE[0] <= orbit.zoom <= act.ZOOM_RANGE[1]
-    assert abs(orbit.pitch) <= act.PITCH_LIMIT
+    assert state_of.ZOOM_RANGE[0] <= orbit.zoom <= state_of.ZOOM_RANGE[1]
+    assert abs(orbit.pitch) <= state_of.PITCH_LIMIT
     assert abs(orbit.yaw) <= math.pi + 1e-9
-    assert all(abs(side) <= act.PAN_LIMIT for side in orbit.pan)
+    assert all(abs(side) <= state_of.PAN_LIMIT for side in orbit.pan)
 
 
 def test_zooming_keeps_the_point_under_the_cursor() -> None:
@@ -47,7 +48,7 @@ def test_zooming_keeps_the_point_under_the_cursor() -> None:
 
 
 def test_a_zoom_stopped_at_its_limit_does_not_drift() -> None:
-    state = replace(ViewState(), orbit=Orbit(zoom=act.ZOOM_RANGE[0]))
+    state = replace(ViewState(), orbit=Orbit(zoom=state_of.ZOOM_RANGE[0]))
     assert reduce(state, act.ZoomBy(0.5, (4.0, 4.0))).orbit == state.orbit
 
 
@@ -95,7 +96,7 @@ def test_typing_a_prompt_makes_it_ones_own() -> None:
 
 def test_a_pasted_book_is_cut() -> None:
     state = reduce(ViewState(), act.EditPrompt("x" * 1_000_000, True))
-    assert len(state.prompt.text) == act.MAX_PROMPT
+    assert len(state.prompt.text) == state_of.MAX_PROMPT
 
 
 def test_themes_come_round() -> None:

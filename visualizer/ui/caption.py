@@ -19,13 +19,21 @@ def draw(ui: Ui, band: Rect, caption: tuple[Piece, ...], message: str) -> None:
     """Centred in its band over the stage; a passing message of the program comes below it."""
     unit = ui.style.unit
     with widgets.panel("caption", Rect(band.x, band.y, band.width, 80 * unit), clear=True):
-        with widgets.font(ui.style, CAPTION_SIZE):
+        with widgets.font(ui.style, _fitting(ui, band, caption)):
             y = band.y + (band.height - imgui.get_text_line_height()) / 2 + 2 * unit
             if caption:
                 _line(ui, band, y, caption)
         if message:
             with widgets.font(ui.style, 15):
                 _line(ui, band, band.bottom, (Piece(message, "label"),))
+
+
+def _fitting(ui: Ui, band: Rect, caption: tuple[Piece, ...]) -> float:
+    """The size at which the caption lies within its band."""
+    with widgets.font(ui.style, CAPTION_SIZE):
+        wide = sum(float(imgui.calc_text_size(_shaped(piece)).x) for piece in caption)
+    room = band.width - 44 * ui.style.unit
+    return CAPTION_SIZE * min(max(room / wide, 0.5), 1.0) if wide > 0 else CAPTION_SIZE
 
 
 def _line(ui: Ui, band: Rect, y: float, pieces: tuple[Piece, ...]) -> None:

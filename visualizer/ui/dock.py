@@ -8,7 +8,7 @@ from dataclasses import replace
 from imgui_bundle import imgui
 
 from engine.trace import RunHeader, Settings
-from visualizer import state as act
+from visualizer import actions as act
 from visualizer.ui import engine_card, histogram, widgets
 from visualizer.ui.layout import Rect
 from visualizer.ui.model import UiModel

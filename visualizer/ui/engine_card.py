@@ -6,7 +6,7 @@ from imgui_bundle import imgui
 
 from engine.terminal import duration
 from engine.trace import EngineState
-from visualizer import state as act
+from visualizer import actions as act
 from visualizer.ui import widgets
 from visualizer.ui.model import EngineView
 from visualizer.ui.panel import Ui

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from imgui_bundle import imgui
 
-from visualizer import state as act
+from visualizer import actions as act
 from visualizer.ui import widgets
 from visualizer.ui.layout import Layout, Rect
 from visualizer.ui.panel import Ui

@@ -14,6 +14,9 @@ SMALLEST_UNIT = 0.9
 
 SMALLEST_HEIGHT = 600.0
 DOCK_SHARE = 0.22
+DRAWER_SHARE = 0.28
+WIDEST = 1.5  # times its share that a side panel takes with larger text
+NARROWEST_STAGE = 560.0  # design pixels: the dock makes room for the drawer in a narrower window
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,10 @@ class Rect:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The panels of one frame. With the UI hidden, all but `canvas` and `caption` are empty."""
+    """The panels of one frame. With the UI hidden, all but `canvas` and `caption` are empty.
+
+    `drawer` is where the microscope lies: no stage is under it.
+    """
 
     unit: float
     width: float
@@ -52,7 +58,9 @@ class Layout:
     dock: Rect
     readouts: Rect
     text: Rect
+    timeline: Rect
     transport: Rect
+    drawer: Rect
     caption: Rect  # the band of the canvas that words lie over
     canvas: Rect  # what is left for the stage
 
@@ -73,24 +81,38 @@ def unit_for(height: float, ui_scale: float) -> float:
     return max(height / DESIGN_HEIGHT, legible) * ui_scale
 
 
-def arrange(width: float, height: float, ui_scale: float = 1.0, visible: bool = True) -> Layout:
-    """Lay the panels out in a window of `width` x `height` units."""
+def arrange(
+    width: float, height: float, ui_scale: float = 1.0, visible: bool = True, drawn: float = 0.0
+) -> Layout:
+    """Lay the panels out in a window of `width` x `height` units.
+
+    `drawn` is how far the drawer is out, 0..1.
+    """
     unit = unit_for(height, ui_scale)
-    dock = round(width * DOCK_SHARE) if visible else 0
+    grown = min(max(ui_scale, 1.0), WIDEST)
+    dock = round(width * DOCK_SHARE * grown) if visible else 0
+    drawer = round(width * DRAWER_SHARE * grown) if visible else 0
+    if width - dock - drawer < NARROWEST_STAGE * unit:
+        dock = round(dock * (1.0 - drawn))
+    drawer = round(drawer * drawn)
     top = round(min(80 * unit, height * 0.2)) if visible else 0
     transport = round(min(50 * unit, height * 0.1)) if visible else 0
-    text = round(min(82 * unit, height * 0.18)) if visible else 0
-    caption = round(min(46 * unit, height * 0.09))
+    timeline = round(min(34 * unit, height * 0.06)) if visible else 0
+    text = round(min(72 * unit, height * 0.16)) if visible else 0
+    caption = round(min(44 * unit, height * 0.09))
     rest = width - dock
-    below = height - transport
+    stage = rest - drawer
+    below = height - transport - timeline
     return Layout(
         unit=unit,
         width=width,
         height=height,
         dock=Rect(0, 0, dock, height if visible else 0),
         readouts=Rect(dock, 0, rest, top),
-        text=Rect(dock, below - text, rest, text),
-        transport=Rect(dock, below, rest, transport),
-        caption=Rect(dock, top, rest, caption),
-        canvas=Rect(dock, top + caption, rest, below - text - top - caption),
+        text=Rect(dock, below - text, stage, text),
+        timeline=Rect(dock, below, rest, timeline),
+        transport=Rect(dock, height - transport, rest, transport),
+        drawer=Rect(width - drawer, top, drawer, below - top if drawer else 0),
+        caption=Rect(dock, top, stage, caption),
+        canvas=Rect(dock, top + caption, stage, below - text - top - caption),
     )

@@ -8,7 +8,9 @@ from engine.prompts import Prompt
 from engine.trace import EngineState, RunHeader
 from visualizer.clock import PlaybackClock
 from visualizer.config import Badge
+from visualizer.microscope import Specimen
 from visualizer.stage.hud import Hud
+from visualizer.stage.timeline import Timeline
 from visualizer.state import ViewState
 
 
@@ -25,6 +27,10 @@ class EngineView:
     notice: str | None = None  # the run goes on, but people should know
 
 
+Outline = tuple[float, float, float, float]
+"""Left, top, right, bottom of something on the stage, window units."""
+
+
 @dataclass(frozen=True, slots=True)
 class UiModel:
     """Everything the panels read."""
@@ -32,11 +38,19 @@ class UiModel:
     state: ViewState
     clock: PlaybackClock
     hud: Hud
-    end: float  # seconds of the timeline
-    round_starts: tuple[float, ...]
+    timeline: Timeline | None
     badge: Badge
     header: RunHeader | None
     engine: EngineView = EngineView()
     prompts: tuple[Prompt, ...] = ()
     message: str = ""  # passing word of the program: "Saved …"
     renderer: str = ""
+    specimen: Specimen | None = None  # what is under the microscope
+    pointed: Specimen | None = None  # what the pointer rests on
+    outlines: tuple[Outline, ...] = ()
+    drawn: float = 0.0  # how far the microscope's drawer is out, 0..1
+
+    @property
+    def end(self) -> float:
+        """Seconds of the timeline."""
+        return self.timeline.duration if self.timeline is not None else 0.0

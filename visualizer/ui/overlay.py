@@ -10,8 +10,18 @@ from pathlib import Path
 
 from imgui_bundle import imgui, implot
 
-from visualizer.state import Action
-from visualizer.ui import caption, dock, help, readouts, textbar, transport, widgets
+from visualizer.actions import Action
+from visualizer.ui import (
+    caption,
+    dock,
+    help,
+    microscope,
+    readouts,
+    textbar,
+    timeline,
+    transport,
+    widgets,
+)
 from visualizer.ui.layout import Layout, Rect, arrange
 from visualizer.ui.model import UiModel
 from visualizer.ui.panel import Ui
@@ -56,7 +66,7 @@ class Overlay:
         io.display_framebuffer_scale = imgui.ImVec2(ratio, ratio)
         io.delta_time = min(max(elapsed, SHORTEST), LONGEST)
         state = model.state
-        layout = arrange(*size, state.ui_scale, state.ui_visible)
+        layout = arrange(*size, state.ui_scale, state.ui_visible, model.drawn)
         self._style.apply(layout.unit, state.theme)
         ui = Ui(self._style)
         imgui.new_frame()
@@ -76,15 +86,22 @@ class Overlay:
             _blackout(layout)
             self.port.set_panels(panels)
             return
+        for index, around in enumerate(model.outlines):
+            microscope.outline(ui, around, strong=index == 0 and model.specimen is not None)
         caption.draw(ui, layout.caption, model.hud.caption, model.message)
         if state.ui_visible:
             dock.draw(ui, layout.dock, model)
             readouts.draw(ui, layout.readouts, model)
             textbar.draw(ui, layout.text, model)
+            timeline.draw(ui, layout.timeline, model)
             transport.draw(ui, layout.transport, model)
+            microscope.draw(ui, layout.drawer, model)
             panels += [layout.dock, layout.readouts, layout.text, layout.transport]
+            panels += [layout.timeline, layout.drawer]
         else:
             readouts.draw_badge_alone(ui, layout.width, model)
+        if model.pointed is not None:
+            microscope.tip(ui, model.pointed)
         if state.help_visible:
             help.draw(ui, layout, model.renderer)
             panels.append(ui.marks["help"])

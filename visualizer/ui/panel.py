@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from imgui_bundle import imgui
 
-from visualizer.state import Action
+from visualizer.actions import Action
 from visualizer.ui.layout import Rect
 from visualizer.ui.style import Style
 

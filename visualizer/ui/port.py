@@ -61,6 +61,11 @@ class ImguiPort:
     def wants_text(self) -> bool:
         return bool(self._io.want_text_input)
 
+    @property
+    def wants_keys(self) -> bool:
+        """The keyboard moves among the controls."""
+        return bool(self._io.config_flags & imgui.ConfigFlags_.nav_enable_keyboard)
+
     def mouse_at(self, position: tuple[float, float] | None) -> None:
         if position is None:
             self._io.add_mouse_pos_event(_NO_MOUSE, _NO_MOUSE)

@@ -1,10 +1,10 @@
-"""The row at the very bottom: play, steps, the scrub line, speed, cameras, reset, help."""
+"""The row at the very bottom: play, steps, where it stands, speed, cameras, reset, help."""
 
 from __future__ import annotations
 
 from imgui_bundle import imgui
 
-from visualizer import state as act
+from visualizer import actions as act
 from visualizer.clock import SPEEDS
 from visualizer.stage.view import PRESETS, Preset
 from visualizer.ui import widgets
@@ -23,9 +23,9 @@ def draw(ui: Ui, rect: Rect, model: UiModel) -> None:
     with widgets.panel("transport", rect):
         imgui.set_cursor_screen_pos(imgui.ImVec2(rect.x + 12 * unit, middle))
         _buttons(ui, model, size)
-        left = imgui.get_cursor_screen_pos().x + 6 * unit
+        left = imgui.get_cursor_screen_pos().x + 10 * unit
         right = _settings(ui, rect, model, size)
-        _scrub(ui, Rect(left, rect.y, right - left, rect.height), model)
+        _place(ui, Rect(left, rect.y, right - left, rect.height), model)
 
 
 def _buttons(ui: Ui, model: UiModel, size: float) -> None:
@@ -47,6 +47,11 @@ def _buttons(ui: Ui, model: UiModel, size: float) -> None:
     imgui.same_line(0, 2)
     if widgets.icon_button(ui.style, "round", size, "Next round (Shift+Right)"):
         ui.emit(act.NextRound())
+    imgui.same_line(0, 2)
+    looping = model.clock.loop is not None
+    if widgets.icon_button(ui.style, "loop", size, "Loop this round (L)", active=looping):
+        ui.emit(act.ToggleLoop())
+    ui.mark("loop")
     imgui.same_line(0, 0)
 
 
@@ -55,7 +60,9 @@ def _settings(ui: Ui, rect: Rect, model: UiModel, size: float) -> float:
     unit = ui.style.unit
     middle = rect.y + (rect.height - size) / 2
     frame = rect.y + (rect.height - imgui.get_frame_height()) / 2
-    cameras, speed = 186 * unit, 66 * unit
+    cameras, speed = 62 * len(CAMERAS) * unit, 66 * unit
+    narrow = cameras > 0.48 * rect.width
+    cameras = 110 * unit if narrow else cameras
     x = rect.right - 10 * unit - 2 * size
     imgui.set_cursor_screen_pos(imgui.ImVec2(x, middle))
     if widgets.icon_button(ui.style, "reset", size, "Reset the camera (R)"):
@@ -66,12 +73,7 @@ def _settings(ui: Ui, rect: Rect, model: UiModel, size: float) -> float:
         ui.emit(act.ToggleHelp())
     x -= cameras + 6 * unit
     imgui.set_cursor_screen_pos(imgui.ImVec2(x, frame))
-    labels = tuple(label for _, label in CAMERAS)
-    current = next(i for i, (name, _) in enumerate(CAMERAS) if name == model.state.preset)
-    chosen = widgets.segmented(ui.style, "camera", labels, current, width=cameras)
-    ui.mark("camera")
-    if chosen is not None:
-        ui.emit(act.ChoosePreset(CAMERAS[chosen][0]))
+    _cameras(ui, model.state.preset, cameras, narrow)
     x -= speed + 8 * unit
     imgui.set_cursor_screen_pos(imgui.ImVec2(x, frame))
     imgui.set_next_item_width(speed)
@@ -85,49 +87,36 @@ def _settings(ui: Ui, rect: Rect, model: UiModel, size: float) -> float:
     return x - 8 * unit
 
 
-def _scrub(ui: Ui, rect: Rect, model: UiModel) -> None:
-    """A line with a tick where each round starts; click or drag to go there."""
-    unit, palette = ui.style.unit, ui.style.palette
-    with widgets.font(ui.style, SMALL_SIZE):
-        words = f"{model.clock.t:.1f} / {model.end:.1f} s"
-        room = imgui.calc_text_size(f"{model.end:.1f} / {model.end:.1f} s").x + 10 * unit
-        height = imgui.get_text_line_height()
-        place = imgui.ImVec2(rect.right - room + 8 * unit, rect.y + (rect.height - height) / 2)
-        canvas = imgui.get_window_draw_list()
-        if rect.width > room + 60 * unit:
-            canvas.add_text(place, widgets.u32(palette.dim), words)
-        else:
-            room = 0.0
-    line = Rect(rect.x, rect.y, rect.width - room, rect.height)
-    if line.width < 20 * unit:
+def _cameras(ui: Ui, preset: Preset, width: float, narrow: bool) -> None:
+    """The presets beside each other, or in a list where there is no room."""
+    labels = tuple(label for _, label in CAMERAS)
+    current = next(i for i, (name, _) in enumerate(CAMERAS) if name == preset)
+    chosen = None
+    if not narrow:
+        chosen = widgets.segmented(ui.style, "camera", labels, current, width=width)
+    else:
+        imgui.set_next_item_width(width)
+        if imgui.begin_combo("##camera", labels[current]):
+            for index, label in enumerate(labels):
+                if imgui.selectable(label, index == current)[0]:
+                    chosen = index
+            imgui.end_combo()
+    ui.mark("camera")
+    if chosen is not None:
+        ui.emit(act.ChoosePreset(CAMERAS[chosen][0]))
+
+
+def _place(ui: Ui, rect: Rect, model: UiModel) -> None:
+    """Where the show stands, in words, as many of them as fit."""
+    rounds = len(model.timeline.rounds) if model.timeline is not None else 0
+    if not rounds:
         return
-    imgui.set_cursor_screen_pos(imgui.ImVec2(line.x, line.y))
-    imgui.invisible_button("##scrub", imgui.ImVec2(line.width, line.height))
-    ui.mark("scrub")
-    end = max(model.end, 1e-6)
-    if imgui.is_item_active():
-        share = (imgui.get_mouse_pos().x - line.x) / line.width
-        ui.emit(act.Seek(min(max(share, 0.0), 1.0) * end))
-    y = line.y + line.height / 2
-    here = line.x + line.width * min(model.clock.t / end, 1.0)
-    thick = 4 * unit
-    whole = imgui.ImVec2(line.right, y + thick / 2)
-    canvas.add_rect_filled(
-        imgui.ImVec2(line.x, y - thick / 2), whole, widgets.u32(palette.line), 2 * unit
-    )
-    canvas.add_rect_filled(
-        imgui.ImVec2(line.x, y - thick / 2),
-        imgui.ImVec2(here, y + thick / 2),
-        widgets.u32(palette.accent),
-        2 * unit,
-    )
-    if len(model.round_starts) * 4 * unit < line.width:  # else ticks would merge into a band
-        for start in model.round_starts:
-            x = line.x + line.width * start / end
-            canvas.add_line(
-                imgui.ImVec2(x, y + 5 * unit),
-                imgui.ImVec2(x, y + 9 * unit),
-                widgets.u32(palette.dim),
-                1.0,
-            )
-    canvas.add_circle_filled(imgui.ImVec2(here, y), 6.5 * unit, widgets.u32(palette.text))
+    seconds = f"{model.clock.t:.1f} / {model.end:.1f} s"
+    now = f"round {max(model.hud.round_index, 0) + 1} of {rounds}"
+    with widgets.font(ui.style, SMALL_SIZE):
+        y = rect.y + (rect.height - imgui.get_text_line_height()) / 2
+        for words in (f"{now}  ·  {seconds}", now):
+            if imgui.calc_text_size(words).x <= rect.width:
+                color = widgets.u32(ui.style.palette.dim)
+                imgui.get_window_draw_list().add_text(imgui.ImVec2(rect.x, y), color, words)
+                break

@@ -1,17 +1,15 @@
-"""Small drawing verbs the panels share: fixed windows, texts, drawn icons, pills."""
+"""Small drawing verbs the panels share: fixed windows, texts, pills."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal
 
 from imgui_bundle import imgui
 
+from visualizer.ui.icons import DRAWN, Icon
 from visualizer.ui.layout import Rect
 from visualizer.ui.style import BASE_SIZE, Rgba, Style, faded, mixed
-
-Icon = Literal["play", "pause", "next", "previous", "round", "reset", "help"]
 
 _FIXED = (
     imgui.WindowFlags_.no_decoration
@@ -116,78 +114,8 @@ def icon_button(style: Style, icon: Icon, size: float, tip: str, active: bool = 
         far = imgui.ImVec2(corner.x + size, corner.y + size)
         canvas.add_rect_filled(corner, far, u32(fill), 5 * style.unit)
     color = u32(palette.accent if active else palette.text)
-    _ICONS[icon](canvas, corner.x + size / 2, corner.y + size / 2, size * 0.26, color)
+    DRAWN[icon](canvas, corner.x + size / 2, corner.y + size / 2, size * 0.26, color)
     return pressed
-
-
-def _triangle(canvas: imgui.ImDrawList, x: float, y: float, r: float, color: int) -> None:
-    """Points right when r > 0, left when r < 0; tip at x + r."""
-    canvas.add_triangle_filled(
-        imgui.ImVec2(x - r * 0.8, y - abs(r)),
-        imgui.ImVec2(x - r * 0.8, y + abs(r)),
-        imgui.ImVec2(x + r, y),
-        color,
-    )
-
-
-def _bar(canvas: imgui.ImDrawList, x: float, y: float, r: float, width: float, color: int) -> None:
-    canvas.add_rect_filled(
-        imgui.ImVec2(x - width / 2, y - r), imgui.ImVec2(x + width / 2, y + r), color
-    )
-
-
-def _play(canvas: imgui.ImDrawList, x: float, y: float, r: float, color: int) -> None:
-    _triangle(canvas, x, y, r * 1.1, color)
-
-
-def _pause(canvas: imgui.ImDrawList, x: float, y: float, r: float, color: int) -> None:
-    _bar(canvas, x - r * 0.5, y, r, r * 0.6, color)
-    _bar(canvas, x + r * 0.5, y, r, r * 0.6, color)
-
-
-def _next(canvas: imgui.ImDrawList, x: float, y: float, r: float, color: int) -> None:
-    _triangle(canvas, x - r * 0.25, y, r * 0.9, color)
-    _bar(canvas, x + r * 0.85, y, r * 0.9, r * 0.4, color)
-
-
-def _previous(canvas: imgui.ImDrawList, x: float, y: float, r: float, color: int) -> None:
-    _triangle(canvas, x + r * 0.25, y, -r * 0.9, color)
-    _bar(canvas, x - r * 0.85, y, r * 0.9, r * 0.4, color)
-
-
-def _round(canvas: imgui.ImDrawList, x: float, y: float, r: float, color: int) -> None:
-    _triangle(canvas, x - r * 0.7, y, r * 0.75, color)
-    _triangle(canvas, x + r * 0.45, y, r * 0.75, color)
-    _bar(canvas, x + r * 1.3, y, r * 0.8, r * 0.35, color)
-
-
-def _reset(canvas: imgui.ImDrawList, x: float, y: float, r: float, color: int) -> None:
-    center = imgui.ImVec2(x, y)
-    canvas.path_arc_to(center, r, -0.4, 4.6)
-    canvas.path_stroke(color, r * 0.32)
-    canvas.add_triangle_filled(
-        imgui.ImVec2(x + r * 1.45, y - r * 0.5),
-        imgui.ImVec2(x + r * 0.45, y - r * 0.5),
-        imgui.ImVec2(x + r * 0.95, y + r * 0.25),
-        color,
-    )
-
-
-def _help(canvas: imgui.ImDrawList, x: float, y: float, r: float, color: int) -> None:
-    canvas.add_circle(imgui.ImVec2(x, y), r * 1.25, color, 0, r * 0.25)
-    mark = imgui.calc_text_size("?")
-    canvas.add_text(imgui.ImVec2(x - mark.x / 2, y - mark.y / 2), color, "?")
-
-
-_ICONS = {
-    "play": _play,
-    "pause": _pause,
-    "next": _next,
-    "previous": _previous,
-    "round": _round,
-    "reset": _reset,
-    "help": _help,
-}
 
 
 def slider(
