@@ -20,8 +20,8 @@ import torch
 from safetensors.torch import load_file
 
 from engine import config, devices, fetch, kernels
-from engine.config import EngineConfig
 from engine.beside import Beside
+from engine.config import EngineConfig
 from engine.decode import READ_AT_ONCE, Session, check_prompt
 from engine.drafters import auto
 from engine.drafters.auto import Choice
@@ -79,8 +79,7 @@ def open_engine(
     folder = options.target or fetch.cached_folder() or fetch.fetch(report=report)
     report(EngineState("loading", f"Loading {folder.name}"))
     if first is not None:
-        context = min(CONTEXT, LlamaConfig.from_folder(folder).context)
-        check_prompt(len(prompt_ids(Tokenizer.from_folder(folder), first)), context)
+        _look_at(first, folder)
     device = devices.choose(options.device, options.dtype, options.threads or 0, beside_window)
     if device.notice:
         report(EngineState("loading", device.notice))
@@ -129,6 +128,7 @@ class Engine:
         self._unigram = unigram(shipped, weights.config.vocab_size).to(weights.embedding.device)
         self._catalogue = Catalogue(_makers(self._target, kernel), shipped)
         self._report = report
+        self._run: Session | None = None
 
     @property
     def drafters(self) -> tuple[str, ...]:
@@ -189,18 +189,19 @@ class Engine:
         drafter, reason = start.settings.drafter, "chosen by name"
         if drafter == "auto":
             drafter, reason = self.auto.drafter, self.auto.reason
-        session = self._session(start, drafter, reason, self._target)
+        self._run = session = self._session(start, drafter, reason, self._target)
         if session.finished is None:
             session.measure_baseline()
         return session
 
-    def beside(self, session: Session) -> Beside | None:
-        """The target alone beside this finished run; None where its text was sampled."""
-        choices = [choice for choice in session.choices if choice is not None]
-        if not choices or len(choices) < len(session.choices):
+    def beside(self) -> Beside | None:
+        """The target alone beside the run begun last; None where its text was sampled."""
+        run = self._run
+        choices = [choice for choice in run.choices if choice is not None] if run else []
+        if run is None or not choices or len(choices) < len(run.choices):
             return None
         at_once = SIP if self._target.weights.embedding.device.type == "cpu" else READ_AT_ONCE
-        return Beside(self._second_target, self._tokenizer, session.ids, choices, at_once)
+        return Beside(self._second_target, self._tokenizer, run.ids, choices, at_once)
 
     @cached_property
     def _second_target(self) -> Runner:
@@ -239,6 +240,15 @@ class Engine:
                 EngineState("reading", "Reading the prompt", done, total)
             ),
         )
+
+
+def _look_at(start: Start, folder: Path) -> None:
+    """Refuse a prompt before anything heavy is loaded; faults of the folder are found later."""
+    try:
+        tokenizer, shape = Tokenizer.from_folder(folder), LlamaConfig.from_folder(folder)
+    except (ModelError, TokenizerError):
+        return
+    check_prompt(len(prompt_ids(tokenizer, start)), min(CONTEXT, shape.context))
 
 
 def prompt_ids(tokenizer: Tokenizer, start: Start) -> list[int]:

@@ -62,8 +62,9 @@ class WrongUse(CommandError):
 def run(args: argparse.Namespace) -> int:
     """One run in this terminal. Returns 130 when interrupted; what was written stays."""
     with Progress() as progress:
-        engine = _open(args, progress)
-        session = _allow(lambda: engine.begin(start_of(args)))
+        start = start_of(args)
+        engine = _open(args, progress, start)
+        session = _allow(lambda: engine.begin(start))
     rounds: list[Round] = []
     text = None if args.json else Writer(sys.stdout, frozenset(engine.eos_ids))
     with trace_file(args.trace, session.header) as keep:
@@ -109,12 +110,14 @@ def prove(args: argparse.Namespace) -> int:
 
 
 def bench(args: argparse.Namespace) -> int:
-    """Measure a sweep and print it as a table."""
-    from engine import bench as sweep
+    """Measure a sweep and print it as tables."""
+    from engine.bench import command
 
+    order = _allow(lambda: command.read(args))
+    args.drafter = order.drafters
     with Progress() as progress:
         engine = _open(args, progress)
-    return sweep.main(engine, args)
+    return command.main(engine, order)
 
 
 def doctor(pictures: list[Check], *, as_json: bool) -> int:
@@ -277,11 +280,11 @@ def gather(source: EventSource, start: Start) -> Trace:
     return run
 
 
-def _open(args: argparse.Namespace, progress: Progress) -> Engine:
+def _open(args: argparse.Namespace, progress: Progress, first: Start | None = None) -> Engine:
     """The engine these options ask for, which has the drafters they name."""
     from engine import assembly  # torch is first imported here
 
-    engine = assembly.open_engine(EngineConfig.of(args), progress.engine)
+    engine = assembly.open_engine(EngineConfig.of(args), progress.engine, first=first)
     for name in [args.drafter] if isinstance(args.drafter, str) else args.drafter:
         _allow(partial(engine.check, Settings(drafter=name)))
     return engine

@@ -25,7 +25,7 @@ from torch import OutOfMemoryError, Tensor
 from engine import evidence
 from engine.adapt import Learned
 from engine.drafters.proposal import Drafter, DraftRequest, Proposal
-from engine.evidence import Check, Vocabulary
+from engine.evidence import Check, Choice, Vocabulary
 from engine.sampling import Draws, penalise, process
 from engine.trace import (
     Baseline,
@@ -49,6 +49,17 @@ READ_AT_ONCE = 256
 
 class DecodeError(RuntimeError):
     """A run that cannot begin or go on; the message is one clear sentence."""
+
+
+def check_prompt(tokens: int, context: int) -> None:
+    """Raise DecodeError unless a prompt of so many tokens leaves room in the context."""
+    if tokens == 0:
+        raise DecodeError("The prompt is empty: write something to continue.")
+    if tokens >= context:
+        raise DecodeError(
+            f"The prompt is {tokens} tokens long; with room for a reply this model reads at most "
+            f"{context - 1}."
+        )
 
 
 class Target(Protocol):
@@ -101,6 +112,7 @@ class Session:
         self._ids = [token.id for token in header.prompt_tokens]
         self._starts: list[int] = []  # length of the text before each round
         self._learned: list[Learned] = []  # after each round
+        self._choices: list[Choice | None] = []  # of each new token; None: it was sampled
         self._drafter: Drafter | None = None
         self._busy_until = now()
         self.finished: RunFinished | None = None
@@ -139,6 +151,7 @@ class Session:
             k_reason=k_reason,
         )
         self._learned.append(self._known.after(made))
+        self._choices += evidence.choices(check, len(made.committed), settings, self._vocabulary)
         self._busy_until = self._now()
         return made
 
@@ -156,6 +169,7 @@ class Session:
         del self._ids[self._starts[to_round] :]
         del self._starts[to_round:]
         del self._learned[to_round:]
+        del self._choices[len(self._ids) - self._prompt_length :]
         self._settle()
         self.finished = None
         self._finish_at_limits()
@@ -165,20 +179,6 @@ class Session:
         self.rewind(0, self.header.settings)
         self._draws = Draws(seed)
         self.header = replace(self.header, seed=seed)
-
-    def top_gap(self, length: int) -> float:
-        """How far apart the target's two highest logits are after the first `length` ids.
-
-        A gap the size of rounding is where two equally right computations may part.
-        """
-        self._target.rollback(min(self._target.length, length - 1))
-        logits = self._target.forward(self._ids[self._target.length : length], last_only=True)
-        highest = logits[-1].topk(2).values
-        missing = self._ids[self._target.length : -1]
-        if missing:
-            self._target.forward(missing, last_only=True)
-        self._settle()
-        return float(highest[0] - highest[1])
 
     def cancel(self) -> None:
         """End the run where it is."""
@@ -204,15 +204,14 @@ class Session:
         """Prompt and everything committed so far."""
         return tuple(self._ids)
 
+    @property
+    def choices(self) -> tuple[Choice | None, ...]:
+        """How each new token was chosen by the target; None for one that was sampled."""
+        return tuple(self._choices)
+
     def _read_prompt(self, reading: Callable[[int, int], None]) -> float:
         """Feed the prompt but its last token. Returns the seconds it took."""
-        if not self._ids:
-            raise DecodeError("The prompt is empty: write something to continue.")
-        if len(self._ids) >= self._context:
-            raise DecodeError(
-                f"The prompt is {len(self._ids)} tokens long; with room for a reply this model "
-                f"reads at most {self._context - 1}."
-            )
+        check_prompt(len(self._ids), self._context)
         started = self._now()
         self._target.rollback(0)
         ids = self._ids[:-1]
@@ -305,6 +304,7 @@ class Session:
         verdict = verify_chain(target_probs, draft_probs, proposal.tokens, accept_draws, emit_draw)
         return Check(
             proposal,
+            scores,
             target_probs,
             draft_probs,
             accept_draws,

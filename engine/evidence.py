@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from engine.drafters.proposal import Proposal
-from engine.trace import Candidate, Emitted, Guess, Law, Token
+from engine.sampling import COLDEST
+from engine.trace import Candidate, Emitted, Guess, Law, Scored, Settings, Token
 from engine.verification import Verdict
 
 SHOWN = 10
@@ -31,17 +32,44 @@ class Vocabulary(Protocol):
 class Check:
     """A proposal of n guesses after its target pass, and what drafting and verdict rest on.
 
-    `target_probs` (n + 1, V) and `draft_probs` (n, V) are the laws tested; `seconds` is what
-    the pass and the verdict took.
+    `scores` (n + 1, V) are the target's logits with the penalty applied, `target_probs`
+    (n + 1, V) and `draft_probs` (n, V) the laws tested; `seconds` is what the pass and the
+    verdict took.
     """
 
     proposal: Proposal
+    scores: Tensor
     target_probs: Tensor
     draft_probs: Tensor
     accept_draws: tuple[float, ...]
     emit_draw: float
     verdict: Verdict
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How a token of a greedy text was chosen: under which penalty, from which two likeliest."""
+
+    penalty: float
+    best: tuple[Scored, ...]
+
+
+def choices(
+    check: Check, count: int, settings: Settings, vocabulary: Vocabulary
+) -> tuple[Choice | None, ...]:
+    """How the first `count` tokens that came of a check were chosen."""
+    if settings.temperature > COLDEST:
+        return (None,) * count
+    penalty = settings.repetition_penalty
+    return tuple(Choice(penalty, best_two(row, vocabulary)) for row in check.scores[:count])
+
+
+def best_two(scores: Tensor, vocabulary: Vocabulary) -> tuple[Scored, ...]:
+    """The two highest of logits (V,)."""
+    top = scores.topk(min(2, len(scores)))
+    pairs = zip(top.indices.tolist(), top.values.tolist(), strict=True)
+    return tuple(Scored(vocabulary.token(token), logit) for token, logit in pairs)
 
 
 def guesses(check: Check, kept: int, ended: bool, vocabulary: Vocabulary) -> tuple[Guess, ...]:

@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 
 from engine.config import settings_of
 from engine.decode import Session
+from engine.drafters.proposal import common_prefix
 from engine.requests import Start
 from engine.stats import Stats
-from engine.trace import Settings
+from engine.trace import RunProof, Scored, Settings
 
 PROMPTS = (
     "Explain why the sky is blue.",
@@ -54,16 +55,14 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GreedyProof:
-    """Two texts compared. `first_difference` counts new tokens; `gap` is the target's there."""
+    """Two texts compared, and what the second one took."""
 
-    tokens: int
+    run: RunProof
     stats: Stats
-    first_difference: int | None = None
-    gap: float | None = None
 
     @property
     def holds(self) -> bool:
-        return self.first_difference is None
+        return self.run.holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,16 +94,21 @@ def greedy(begin: Callable[[Settings], Session], settings: Settings) -> GreedyPr
     cold = replace(settings, temperature=0.0)
     alone = begin(replace(cold, speculative=False))
     list(alone.rounds())
-    expected = alone.ids
     together = begin(cold)
     stats = Stats.of(together.rounds())
-    prompt = len(together.header.prompt_tokens)
-    found = together.ids
-    if found == expected:
-        return GreedyProof(len(found) - prompt, stats)
-    pairs = zip(found, expected, strict=False)
-    shared = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(found), len(expected)))
-    return GreedyProof(len(found) - prompt, stats, shared - prompt, together.top_gap(shared))
+    prompt, tokens = len(together.header.prompt_tokens), len(together.choices)
+    if alone.ids == together.ids:
+        return GreedyProof(RunProof(tokens), stats)
+    shared = common_prefix(alone.ids, together.ids) - prompt
+    return GreedyProof(
+        RunProof(tokens, shared, _best(together, shared), _best(alone, shared)), stats
+    )
+
+
+def _best(run: Session, place: int) -> tuple[Scored, ...]:
+    """The two likeliest tokens of the pass that chose a new token; none where the text ended."""
+    choice = run.choices[place] if place < len(run.choices) else None
+    return () if choice is None else choice.best
 
 
 def sampled(
@@ -202,25 +206,38 @@ def _prove_greedy(engine: Engine, args: argparse.Namespace, settings: Settings) 
     proofs = []
     for prompt in (args.prompt,) if args.prompt else PROMPTS:
         proof = greedy(_beginner(engine, args, prompt, args.max_new_tokens), settings)
-        print(f"{_greedy_line(proof)}  {prompt[:60]!r}", flush=True)
+        print(f"{_greedy_lines(proof)}  {prompt[:60]!r}", flush=True)
         proofs.append(proof)
     good = sum(proof.holds for proof in proofs)
     print(
         f"{good} of {len(proofs)} texts are the target's own, token for token "
-        f"({sum(proof.tokens for proof in proofs)} tokens, drafter {settings.drafter}, "
+        f"({sum(proof.run.tokens for proof in proofs)} tokens, drafter {settings.drafter}, "
         f"k {settings.k_as_set}, quality {settings.quality:g} %)."
     )
     return good == len(proofs)
 
 
-def _greedy_line(proof: GreedyProof) -> str:
+def _greedy_lines(proof: GreedyProof) -> str:
     length = proof.stats.mean_acceptance_length or 1.0
     if proof.holds:
-        return f"equal   {proof.tokens:4} tokens, {length:.2f} a round"
-    return (
-        f"DIFFERS at new token {proof.first_difference}, where the target's two likeliest are "
-        f"{proof.gap:.2g} apart in logits"
+        return f"equal   {proof.run.tokens:4} tokens, {length:.2f} a round"
+    return "\n".join(
+        (
+            f"DIFFERS at new token {(proof.run.first_difference or 0) + 1}, where the target's two "
+            "likeliest are",
+            f"    alone     {scored_words(proof.run.alone)}",
+            f"    together  {scored_words(proof.run.together)}",
+            "    for",
+        )
     )
+
+
+def scored_words(best: Sequence[Scored]) -> str:
+    """Tokens with their logits, and how far apart these are."""
+    words = [f"{each.token.text!r} {each.logit:.6f}" for each in best]
+    if len(best) == 2:
+        words.append(f"gap {best[0].logit - best[1].logit:.2g}")
+    return ", ".join(words) or "none: the text had ended"
 
 
 def _prove_law(engine: Engine, args: argparse.Namespace, settings: Settings) -> bool:

@@ -198,8 +198,8 @@ class ReplaySource:
 
 
 def events_of(path: Path) -> list[RunEvent]:
-    """The run of a file as it finally stood: header, rounds, end. Raises as `read_run`."""
+    """The run of a file as it finally stood: header, rounds, end, proof. Raises as `read_run`."""
     run = codec.read_run(path)
     assert run.header is not None  # read_run has seen to it
-    end = () if run.end is None else (run.end,)
-    return [run.header, *run.rounds, *end]
+    last = (event for event in (run.end, run.proof) if event is not None)
+    return [run.header, *run.rounds, *last]

@@ -242,7 +242,44 @@ class RunFailed:
     message: str
 
 
-RunEvent = RunHeader | Round | Rewind | RunFinished | RunFailed
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A token and the logit the target gives it."""
+
+    token: Token
+    logit: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunProof:
+    """A finished greedy run against the target alone on the same prompt, which was run after it.
+
+    `tokens` new tokens were compared, up to the first that differs: `first_difference` counts
+    the equal ones before it. There `together` are the two likeliest tokens in the pass that
+    verified the run, and `alone` those of the target alone.
+    """
+
+    tokens: int
+    first_difference: int | None = None
+    together: tuple[Scored, ...] = ()
+    alone: tuple[Scored, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Whether the text is the target's own, token for token."""
+        return self.first_difference is None
+
+    @property
+    def words(self) -> str:
+        """The finding, in one line."""
+        if self.first_difference is None:
+            return f"lossless: {self.tokens} of {self.tokens} tokens equal the target alone"
+        return (
+            f"differs from the target alone at token {self.first_difference + 1} of {self.tokens}"
+        )
+
+
+RunEvent = RunHeader | Round | Rewind | RunFinished | RunFailed | RunProof
 
 
 BUSY = ("measuring", "reading")
@@ -254,10 +291,11 @@ class EngineState:
     """What the engine process is doing between runs; never part of a run file.
 
     `done` and `total` are bytes while fetching, tokens while reading a prompt, else 0.
-    `drafters` lists what can be chosen once the engine is ready.
+    `drafters` lists what can be chosen once the engine is ready. "refused" answers a request
+    for a run that cannot be had while another goes on, which it leaves alone.
     """
 
-    phase: Literal["fetching", "loading", "ready", "measuring", "reading", "failed"]
+    phase: Literal["fetching", "loading", "ready", "measuring", "reading", "refused", "failed"]
     detail: str = ""
     done: int = 0
     total: int = 0
@@ -272,12 +310,13 @@ class Trace:
     header: RunHeader | None = None
     rounds: tuple[Round, ...] = ()
     end: RunFinished | RunFailed | None = None
+    proof: RunProof | None = None
 
     def extend(self, event: RunEvent) -> Trace:
         """Return the trace after one more event.
 
         Raises ValueError on an event that cannot follow: a second header, a round before
-        the header, a round whose index skips, a rewind past the end.
+        the header, a round whose index skips, a rewind past the end, a proof before it.
         """
         if isinstance(event, RunHeader):
             if self.header is not None:
@@ -292,7 +331,11 @@ class Trace:
         if isinstance(event, Rewind):
             if not 0 <= event.to_round <= len(self.rounds):
                 raise ValueError(f"rewind to round {event.to_round} of {len(self.rounds)}")
-            return replace(self, rounds=self.rounds[: event.to_round], end=None)
+            return replace(self, rounds=self.rounds[: event.to_round], end=None, proof=None)
+        if isinstance(event, RunProof):
+            if not isinstance(self.end, RunFinished):
+                raise ValueError("the proof of a run that has not finished")
+            return replace(self, proof=event)
         return replace(self, end=event)
 
     def __getitem__(self, rounds: slice) -> Trace:
@@ -300,7 +343,9 @@ class Trace:
         if rounds.start not in (None, 0) or rounds.step is not None:
             raise ValueError("a trace is only cut from its start: trace[:n]")
         kept = self.rounds[rounds]
-        return replace(self, rounds=kept, end=self.end if len(kept) == len(self.rounds) else None)
+        if len(kept) == len(self.rounds):
+            return self
+        return replace(self, rounds=kept, end=None, proof=None)
 
     @property
     def committed(self) -> tuple[Token, ...]:

@@ -1,8 +1,9 @@
 """Serves one picture: turns requests into runs, a bounded number of rounds ahead of it.
 
 The loop has one rule: obey requests first, then make rounds, in bursts, until the picture is
-`LOOKAHEAD` rounds behind, else wait. A run that fails is an event (`RunFailed`) and the
-process lives; an engine that cannot be opened is an `EngineState` and the process ends.
+`LOOKAHEAD` rounds behind, then prove the run that has finished, a pass at a time, else wait. A
+run that fails is an event (`RunFailed`) and the process lives; an engine that cannot be opened is
+an `EngineState` and the process ends.
 
 Knows requests, events and an engine's verbs; nothing of pipes, pictures or the mathematics
 of a round.
@@ -28,6 +29,7 @@ from engine.trace import (
     RunFailed,
     RunFinished,
     RunHeader,
+    RunProof,
     Settings,
 )
 
@@ -55,6 +57,13 @@ class Session(Protocol):
         """Take back rounds from `to_round` on and use `settings` from there."""
 
 
+class Beside(Protocol):
+    """A finished run's proof in the making (see `engine.beside`)."""
+
+    def advance(self) -> RunProof | None:
+        """Make one pass; the proof once it is there."""
+
+
 class Engine(Protocol):
     """A target and its drafters, ready."""
 
@@ -63,8 +72,14 @@ class Engine(Protocol):
     def check(self, settings: Settings) -> None:
         """Raise ValueError, one clear sentence, when no run can have these settings."""
 
+    def admit(self, request: Start) -> object:
+        """Raise, one clear sentence, when no such run can be had; touch no run."""
+
     def begin(self, request: Start) -> Session:
-        """Start a run. ValueError, one clear sentence, when it cannot be."""
+        """Start a run, which ends the one before. ValueError or so when it cannot be had."""
+
+    def beside(self) -> Beside | None:
+        """The target alone beside the run begun last; None where its text was sampled."""
 
 
 def serve(open_engine: Callable[[Emit], Engine], inbox: Inbox, emit: Emit) -> int:
@@ -87,6 +102,7 @@ class Worker:
         self._emit = emit
         self._ready = EngineState("ready", drafters=engine.drafters)
         self._session: Session | None = None
+        self._beside: Beside | None = None
         self._made = 0  # rounds of the run so far
         self._shown = 0  # of which the picture has begun to show so many
         self._filling = True  # in a burst
@@ -111,11 +127,12 @@ class Worker:
         return session if session is not None and session.finished is None else None
 
     def _next_request(self) -> Request | CodecError | None:
-        """The oldest request; None when there is none and a round is due."""
+        """The oldest request; None when there is none and a round or a pass is due."""
         ahead = self._made - self._shown
         self._filling = ahead < LOOKAHEAD and (self._filling or ahead <= REFILL)
+        due = self._beside or (self._filling and self._unfinished)
         try:
-            return self._inbox.get(block=not (self._filling and self._unfinished))
+            return self._inbox.get(block=not due)
         except queue.Empty:
             return None
 
@@ -123,6 +140,8 @@ class Worker:
         """Do what is due. Returns what went wrong, if the run cannot go on."""
         try:
             match request:
+                case None if self._beside is not None:
+                    self._prove(self._beside)
                 case None:
                     self._advance()
                 case Start():
@@ -142,6 +161,13 @@ class Worker:
         return None
 
     def _start(self, request: Start) -> None:
+        try:
+            self._engine.admit(request)
+        except Exception as refusal:
+            if self._session is None:
+                raise
+            self._emit(replace(self._ready, phase="refused", detail=sentence(refusal)))
+            return
         self._cancel()
         self._made = self._shown = 0
         self._session = self._engine.begin(request)
@@ -155,6 +181,19 @@ class Worker:
         self._emit(made)
         self._report_end()
 
+    def _prove(self, beside: Beside) -> None:
+        """Make a pass of the proof; one that fails is no fault of the run's, and is dropped."""
+        self._beside = None
+        try:
+            proof = beside.advance()
+        except (RuntimeError, MemoryError):
+            traceback.print_exc()
+            return
+        if proof is None:
+            self._beside = beside
+        else:
+            self._emit(proof)
+
     def _change(self, settings: Settings) -> None:
         session = self._session
         if session is None or (session.finished is not None and self._shown == self._made):
@@ -165,6 +204,7 @@ class Worker:
         except ValueError as error:
             self._answer(sentence(error))
             return
+        self._beside = None
         session.rewind(self._shown, settings)
         self._made = self._shown
         self._emit(Rewind(self._shown, settings))
@@ -173,10 +213,10 @@ class Worker:
     def _cancel(self) -> None:
         if self._unfinished is not None:
             self._emit(RunFinished("cancelled"))
-        self._session = None
+        self._session = self._beside = None
 
     def _abandon(self, failure: str) -> None:
-        self._session = None
+        self._session = self._beside = None
         gc.collect()
         if not self._device_lost:
             _empty_device_cache()
@@ -185,6 +225,7 @@ class Worker:
     def _report_end(self) -> None:
         if self._session is not None and self._session.finished is not None:
             self._emit(self._session.finished)
+            self._beside = self._engine.beside()
 
     def _answer(self, detail: str) -> None:
         self._emit(replace(self._ready, detail=detail))

@@ -92,6 +92,9 @@ class Feed:
         if state.phase in BUSY:
             self.busy = state
             return
+        if state.phase == "refused":
+            self.problem, self.busy = state.detail, None
+            return
         kept = self.engine.drafters if self.engine is not None and not state.drafters else ()
         self.engine = replace(state, drafters=state.drafters or kept)
         if state.phase == "ready" and not self._asked and self._request is not None:
