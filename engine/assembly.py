@@ -20,8 +20,9 @@ import torch
 from safetensors.torch import load_file
 
 from engine import config, devices, fetch, kernels
+from engine.beside import Beside
 from engine.config import EngineConfig
-from engine.decode import Session
+from engine.decode import READ_AT_ONCE, Session, check_prompt
 from engine.drafters import auto
 from engine.drafters.auto import Choice
 from engine.drafters.catalogue import Catalogue, Makers, unigram
@@ -45,6 +46,9 @@ DRAFTERS = Path(__file__).resolve().parent.parent / "assets" / "drafters"
 
 WARM_UP_PROMPT = 32
 
+SIP = 16
+"""Tokens of a prompt read in one pass beside a run on a CPU, where a longer pass would delay."""
+
 TITLES = {fetch.DEFAULT_PAIR: "SmolLM2-135M-Instruct"}
 """What models are called on screen; others go by their folder."""
 
@@ -60,14 +64,22 @@ class Machine:
     notice: str = ""
 
 
-def open_engine(options: EngineConfig, report: Report, beside_window: bool = False) -> Engine:
+def open_engine(
+    options: EngineConfig,
+    report: Report,
+    beside_window: bool = False,
+    first: Start | None = None,
+) -> Engine:
     """Load what `options` name, fetching the default target first if it is not there.
 
-    `beside_window` leaves a core to whoever draws. Raises ModelError, TokenizerError,
-    FetchError, DeviceError or OSError, each one clear sentence.
+    `beside_window` leaves a core to whoever draws. The prompt of the `first` run is looked at
+    before anything heavy is loaded. Raises ModelError, TokenizerError, FetchError, DeviceError or
+    OSError, each one clear sentence; for that prompt as `Engine.admit`.
     """
     folder = options.target or fetch.cached_folder() or fetch.fetch(report=report)
     report(EngineState("loading", f"Loading {folder.name}"))
+    if first is not None:
+        _look_at(first, folder)
     device = devices.choose(options.device, options.dtype, options.threads or 0, beside_window)
     if device.notice:
         report(EngineState("loading", device.notice))
@@ -116,6 +128,7 @@ class Engine:
         self._unigram = unigram(shipped, weights.config.vocab_size).to(weights.embedding.device)
         self._catalogue = Catalogue(_makers(self._target, kernel), shipped)
         self._report = report
+        self._run: Session | None = None
 
     @property
     def drafters(self) -> tuple[str, ...]:
@@ -140,13 +153,12 @@ class Engine:
         It is measured on rows of its own, for a run may be going on.
         """
         m = self.machine
-        target = self._kernel.runner(self._target.weights, CONTEXT, same_bits=True)
         return auto.choose(
             lambda prompt, settings, tokens: self._session(
                 Start(prompt, settings=settings, max_new_tokens=tokens),
                 settings.drafter,
                 reason="",
-                target=target,
+                target=self._second_target,
             ),
             self._catalogue.names,
             key=f"{self.name} {m.device} {m.dtype} {m.kernel} {m.threads} {_speed_mark()}",
@@ -160,21 +172,43 @@ class Engine:
         if settings.drafter not in ("auto", "none"):
             self._catalogue.check(settings.drafter)
 
-    def begin(self, start: Start) -> Session:
-        """Start a run, its baseline measured. Raises ValueError when it cannot be had."""
+    def admit(self, start: Start) -> None:
+        """Raise ValueError or DecodeError, one clear sentence, when no such run can be had.
+
+        Touches no run.
+        """
         self.check(start.settings)
-        if not start.prompt.strip():
-            raise ValueError("The prompt is empty: write something for the model to answer.")
+        check_prompt(len(prompt_ids(self._tokenizer, start)), self._target.context)
+
+    def begin(self, start: Start) -> Session:
+        """Start a run, its baseline measured; the target then holds that run and no other.
+
+        Raises as `admit`.
+        """
+        self.admit(start)
         drafter, reason = start.settings.drafter, "chosen by name"
         if drafter == "auto":
             drafter, reason = self.auto.drafter, self.auto.reason
-        session = self._session(start, drafter, reason, self._target)
+        self._run = session = self._session(start, drafter, reason, self._target)
         if session.finished is None:
             session.measure_baseline()
         return session
 
+    def beside(self) -> Beside | None:
+        """The target alone beside the run begun last; None where its text was sampled."""
+        run = self._run
+        choices = [choice for choice in run.choices if choice is not None] if run else []
+        if run is None or not choices or len(choices) < len(run.choices):
+            return None
+        at_once = SIP if self._target.weights.embedding.device.type == "cpu" else READ_AT_ONCE
+        return Beside(self._second_target, self._tokenizer, run.ids, choices, at_once)
+
+    @cached_property
+    def _second_target(self) -> Runner:
+        """The target on cache rows of its own, for passes beside a run that may be going on."""
+        return self._kernel.runner(self._target.weights, CONTEXT, same_bits=True)
+
     def _session(self, start: Start, drafter: str, reason: str, target: Runner) -> Session:
-        encode = self._tokenizer.chat if start.chat else self._tokenizer.encode
         header = RunHeader(
             run_id=uuid.uuid4().hex[:8],
             created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -187,7 +221,7 @@ class Engine:
             settings=start.settings,
             prompt=start.prompt,
             chat=start.chat,
-            prompt_tokens=tuple(map(self._tokenizer.token, encode(start.prompt))),
+            prompt_tokens=tuple(map(self._tokenizer.token, prompt_ids(self._tokenizer, start))),
             vocab_size=target.weights.config.vocab_size,
             context_limit=target.context,
             max_new_tokens=start.max_new_tokens,
@@ -206,6 +240,22 @@ class Engine:
                 EngineState("reading", "Reading the prompt", done, total)
             ),
         )
+
+
+def _look_at(start: Start, folder: Path) -> None:
+    """Refuse a prompt before anything heavy is loaded; faults of the folder are found later."""
+    try:
+        tokenizer, shape = Tokenizer.from_folder(folder), LlamaConfig.from_folder(folder)
+    except (ModelError, TokenizerError):
+        return
+    check_prompt(len(prompt_ids(tokenizer, start)), min(CONTEXT, shape.context))
+
+
+def prompt_ids(tokenizer: Tokenizer, start: Start) -> list[int]:
+    """The prompt as ids. Raises ValueError when there is nothing in it."""
+    if not start.prompt.strip():
+        raise ValueError("The prompt is empty: write something for the model to answer.")
+    return list((tokenizer.chat if start.chat else tokenizer.encode)(start.prompt))
 
 
 def _speed_mark() -> str:
