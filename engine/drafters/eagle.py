@@ -1,0 +1,114 @@
+"""EAGLE: one layer that reads what the target made of the text, and beyond it what it made itself.
+
+Row i joins the embedding of token i with the *feature* of token i - 1, the target's final hidden
+state there, and guesses token i + 1 (Li et al. 2024, EAGLE, section 4.1). The target has no
+feature of a token that is only guessed; there the layer's own output stands in. Rows read so are
+good for one round: once the target has checked the guesses, accepted ones included, they are
+read again with its true features. Nothing else is kept, and nothing is counted: what may stay is
+what was read truly and is still the text.
+
+Knows nothing of targets but their features, which come with each request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from engine.drafters.model import CATCH_UP
+from engine.drafters.proposal import DraftRequest, Proposal, Step, chain, common_prefix
+from engine.llama import Cache, Kernel, Runner, Weights
+
+
+class RowsKernel(Kernel, Protocol):
+    """A kernel that takes rows as well as ids."""
+
+    def hidden_of(self, x: Tensor, start: int, cache: Cache) -> Tensor: ...
+
+
+class FusedRunner(Runner):
+    """A model whose input is not a token's embedding but what a fusion makes of two halves.
+
+    `fusion` (hidden, 2·hidden) reads a token's embedding and the feature before it, each brought
+    to unit size, so that a feature of the target's and one of this model's own are alike.
+    """
+
+    def __init__(self, weights: Weights, fusion: Tensor, context: int, kernel: RowsKernel) -> None:
+        super().__init__(weights, context, kernel)
+        self._fusion = fusion
+        self._rows = kernel
+
+    @torch.inference_mode()
+    def read(self, ids: Sequence[int], features: Tensor) -> Tensor:
+        """Feed `ids`, the i-th with row i of `features` (n, hidden); logits (V,) after the last.
+
+        Raises ContextFullError before touching anything when they do not fit.
+        """
+        self._check_room(len(ids))
+        table = self.weights.embedding
+        embedded = table[torch.as_tensor(ids, device=table.device)]
+        size, eps = table.shape[1:], self.weights.config.norm_eps
+        halves = [F.rms_norm(half, size, None, eps) for half in (embedded, features.to(table))]
+        inputs = F.linear(torch.cat(halves, dim=-1), self._fusion)
+        return self._take(self._rows.hidden_of(inputs, self.length, self.cache), last_only=True)[-1]
+
+    @property
+    def last(self) -> Tensor:
+        """The feature (1, hidden) this model itself made of the last token fed."""
+        return self.hidden[self.length - 1 : self.length]
+
+
+class EagleDrafter:
+    """Drafts a chain with a fused model, given the target's features of the text."""
+
+    def __init__(self, name: str, runner: FusedRunner) -> None:
+        self.name = name
+        self._runner = runner
+        self._held: list[int] = []  # ids of the rows that were read with the target's features
+
+    @property
+    def context(self) -> int:
+        return self._runner.context
+
+    def propose(self, ids: Sequence[int], request: DraftRequest) -> Proposal:
+        """Guess; `request.features` must cover `ids` but its last. Raises ValueError else."""
+        features = request.features
+        if features is None or len(features) < len(ids) - 1:
+            raise ValueError("it drafts from the target's features, and this target shows none")
+        kept = common_prefix(self._held, ids[:-1])
+        self._runner.rollback(kept)
+        del self._held[kept:]
+        if len(ids) - 1 - kept > CATCH_UP:
+            self._read(ids[kept:-1], features)[0].item()  # preparation, and waited for
+
+        def step(text: list[int], slot: int) -> Step:
+            if slot == 0:
+                logits = self._read(text[len(self._held) :], features)
+            else:
+                logits = self._runner.read(text[-1:], self._runner.last)
+            return Step(request.law(logits, text), "model")
+
+        return chain(step, ids, request)
+
+    def observe(self, ids: Sequence[int]) -> None:
+        """Nothing yet: rows are read when the features to read them with are at hand."""
+
+    def _read(self, ids: Sequence[int], features: Tensor) -> Tensor:
+        """Read tokens after those held, with the target's features; logits (V,) after them."""
+        logits = self._runner.read(ids, before(features, len(self._held), len(ids)))
+        self._held.extend(ids)
+        return logits
+
+
+def before(features: Tensor, first: int, count: int) -> Tensor:
+    """The features (count, hidden) that go with tokens `first` …: of the token before each.
+
+    Nothing precedes the first token of all: its feature is zero.
+    """
+    if first:
+        return features[first - 1 : first - 1 + count]
+    return torch.cat([features.new_zeros(1, features.shape[1]), features[: count - 1]])
