@@ -18,6 +18,7 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import load_file
+from torch import Tensor
 
 from engine import config, devices, fetch, kernels
 from engine.beside import Beside
@@ -26,6 +27,7 @@ from engine.decode import READ_AT_ONCE, Session, check_prompt
 from engine.drafters import auto
 from engine.drafters.auto import Choice
 from engine.drafters.catalogue import Catalogue, Makers, unigram
+from engine.drafters.eagle import FusedRunner
 from engine.kernels import Kernels
 from engine.llama import LlamaConfig, ModelError, Runner, Weights
 from engine.lowbit import Width, copy_of
@@ -279,16 +281,25 @@ def _makers(target: Runner, kernel: Kernels) -> Makers:
     def low_bit_copy(bits: int, group: int | None) -> Runner:
         return kernel.runner(copy_of(weights, Width(bits, group or 0)), CONTEXT)
 
-    def distilled(folder: Path) -> Runner:
+    def shipped(folder: Path) -> tuple[Weights, dict[str, Tensor]]:
         shape = LlamaConfig.from_folder(folder)
         tensors = load_file(folder / "model.safetensors")
-        small = Weights.from_tensors(shape, tensors, like.dtype, str(like.device), like)
-        return kernel.runner(small, CONTEXT)
+        return Weights.from_tensors(shape, tensors, like.dtype, str(like.device), like), tensors
+
+    def distilled(folder: Path) -> Runner:
+        return kernel.runner(shipped(folder)[0], CONTEXT)
+
+    def fused(folder: Path) -> FusedRunner:
+        layer, tensors = shipped(folder)
+        context = min(CONTEXT, layer.config.context)
+        fusion = tensors["fusion.weight"].to(like)
+        return FusedRunner(layer, fusion, context, kernel.kernel(layer, context))
 
     return Makers(
         low_bit_copy=low_bit_copy,
         first_layers=target.first_layers,
         distilled=distilled,
+        fused=fused,
         layers=weights.config.layers,
         bits=8 * like.element_size(),
         row_sizes=tuple({part.shape[-1] for part in (weights.qkv, weights.output, weights.down)}),

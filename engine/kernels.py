@@ -90,7 +90,7 @@ class Kernels:
         kernel = runner.kernel
         return kernel.name if isinstance(kernel, GraphKernel) and kernel.trouble else self.name
 
-    def kernel(self, weights: Weights, context: int) -> Kernel:
+    def kernel(self, weights: Weights, context: int) -> RowKernel | TorchKernel:
         if self.team is not None and suits_rows(weights):
             return RowKernel(weights, context, self.team)
         return TorchKernel(weights, context)

@@ -20,7 +20,7 @@ from pathlib import Path
 from engine.decode import Session
 from engine.trace import Round, Settings
 
-CANDIDATES = ("copy-8", "copy-4g64", "small", "hybrid", "retrieval", "n-gram")
+CANDIDATES = ("copy-8", "copy-4g64", "small", "eagle", "hybrid", "retrieval", "n-gram")
 ALONE = "none"
 PROMPTS = (
     "Explain how a bicycle stays upright when it moves.",

@@ -19,12 +19,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from engine.drafters.eagle import EagleDrafter, FusedRunner
 from engine.drafters.model import DraftRunner, LayerSkipDrafter, ModelDrafter, SharedRows
 from engine.drafters.ngram import NGramDrafter
 from engine.drafters.proposal import Drafter
 from engine.drafters.retrieval import HybridDrafter, RetrievalDrafter
 from engine.drafters.suffix_index import SuffixIndex
 from engine.lowbit import LADDER, Width
+
+FUSED = ("eagle", "eagle-middle", "eagle-early", "mtp")
+"""Drafters that read the target's features: one of them at three points of its training."""
 
 _LAYER_SKIP = re.compile(r"layer-skip-(\d+)")
 
@@ -35,13 +39,14 @@ class Makers:
 
     `low_bit_copy(bits, group)`: the target rounded, `group` None for one scale a row.
     `first_layers(count)`: its first layers on its own cache rows. `distilled(folder)`: a small
-    model that shares its embedding. `row_sizes` are the lengths of its weights' rows, which a
+    model that shares its embedding. `fused(folder)`: one that reads its features too. `row_sizes` are the lengths of its weights' rows, which a
     copy's groups must divide.
     """
 
     low_bit_copy: Callable[[int, int | None], DraftRunner]
     first_layers: Callable[[int], SharedRows]
     distilled: Callable[[Path], DraftRunner]
+    fused: Callable[[Path], FusedRunner]
     layers: int
     bits: int
     row_sizes: tuple[int, ...] = ()
@@ -61,9 +66,10 @@ class Catalogue:
         copies = tuple(name for name, width in LADDER.items() if self._can_copy(width))
         lookups = ("retrieval",) if self._has("retrieval", "store.npz") else ()
         small = ("small",) if self._has("small", "config.json") else ()
+        fused = tuple(name for name in FUSED if self._has(name, "config.json"))
         hybrid = ("hybrid",) if small and lookups else ()
         skip = f"layer-skip-{max(1, self._makers.layers * 2 // 3)}"
-        return (*copies, *small, "n-gram", *lookups, *hybrid, skip)
+        return (*copies, *small, *fused, "n-gram", *lookups, *hybrid, skip)
 
     def check(self, name: str) -> str:
         """Return `name`. Raises ValueError, one clear sentence, when no such drafter is here."""
@@ -88,6 +94,8 @@ class Catalogue:
             return self._retrieval
         if name == "small":
             return self._small
+        if name in FUSED:
+            return EagleDrafter(name, self._makers.fused(self._shipped / name))
         if name == "hybrid":
             return HybridDrafter(self._retrieval, self._small)
         if skip := _LAYER_SKIP.fullmatch(name):
@@ -97,13 +105,16 @@ class Catalogue:
 
     @cached_property
     def _retrieval(self) -> RetrievalDrafter:
-        assert self._folder is not None  # else `names` would not hold it
-        return RetrievalDrafter(SuffixIndex.load(self._folder / "retrieval" / "store.npz"))
+        return RetrievalDrafter(SuffixIndex.load(self._shipped / "retrieval" / "store.npz"))
 
     @cached_property
     def _small(self) -> ModelDrafter:
-        assert self._folder is not None  # else `names` would not hold it
-        return ModelDrafter("small", self._makers.distilled(self._folder / "small"))
+        return ModelDrafter("small", self._makers.distilled(self._shipped / "small"))
+
+    @property
+    def _shipped(self) -> Path:
+        assert self._folder is not None  # else `names` would hold nothing that is in it
+        return self._folder
 
     def _can_copy(self, width: Width) -> bool:
         divides = all(size % (width.group or size) == 0 for size in self._makers.row_sizes)

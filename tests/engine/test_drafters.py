@@ -323,15 +323,17 @@ def makers(made: list[object], bits: int = 32) -> Makers:
 
         return make
 
-    return Makers(note("copy"), note("layers"), note("distilled"), layers=30, bits=bits)
+    kinds = ("copy", "layers", "distilled", "fused")
+    return Makers(*map(note, kinds), layers=30, bits=bits)
 
 
 @pytest.fixture
 def folder(tmp_path):
     (tmp_path / "retrieval").mkdir()
     np.savez(tmp_path / "retrieval" / "store.npz", ids=np.array([1, 2, 3], dtype=np.uint16))
-    (tmp_path / "small").mkdir()
-    (tmp_path / "small" / "config.json").write_text("{}")
+    for name in ("small", "eagle", "mtp"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text("{}")
     np.savez(tmp_path / "unigram.npz", probs=np.full(VOCAB, 1 / VOCAB, dtype=np.float32))
     return tmp_path
 
@@ -340,14 +342,15 @@ def test_every_name_makes_a_drafter_of_that_name_once(folder):
     asked: list[object] = []
     catalogue = Catalogue(makers(asked), folder)
     assert catalogue.names == (
-        *LADDER, "small", "n-gram", "retrieval", "hybrid", "layer-skip-20"
+        *LADDER, "small", "eagle", "mtp", "n-gram", "retrieval", "hybrid", "layer-skip-20"
     )  # fmt: skip
     for name in (*catalogue.names, "layer-skip-7"):
         assert catalogue(name).name == name
         assert catalogue(name) is catalogue(name)
     assert asked == [
         ("copy", 8, None), ("copy", 4, 64), ("copy", 4, None), ("copy", 3, 32), ("copy", 3, 64),
-        ("copy", 2, 16), ("distilled", folder / "small"), ("layers", 20), ("layers", 7),
+        ("copy", 2, 16), ("distilled", folder / "small"), ("fused", folder / "eagle"),
+        ("fused", folder / "mtp"), ("layers", 20), ("layers", 7),
     ]  # fmt: skip
 
 
