@@ -36,7 +36,7 @@ from engine.trace import (
     Settings,
     join_text,
 )
-from engine.verification import verify_chain
+from engine.verification import Verdict, verify_chain
 
 IDLE_SECONDS = 0.25
 """A pause this long may let clocks sink and caches cool."""
@@ -80,6 +80,10 @@ class Target(Protocol):
     def rollback(self, length: int) -> None: ...
 
 
+Rule = Callable[[Tensor, Tensor, Sequence[int], Sequence[float], float], Verdict]
+"""An acceptance rule (see `engine.verification.verify_chain`)."""
+
+
 class Session:
     """One run, as its header configures it: prompt, settings, seed and limits.
 
@@ -87,6 +91,9 @@ class Session:
     the law of the quality dial. Reading the prompt happens here; of a long one `reading` hears
     the tokens read and those in all. Raises DecodeError when the prompt is empty or leaves no
     room in the context.
+
+    `rule` judges every round; only a proof's control puts another in its place. `checked` is what
+    the last round rested on.
     """
 
     def __init__(
@@ -115,6 +122,8 @@ class Session:
         self._choices: list[Choice | None] = []  # of each new token; None: it was sampled
         self._drafter: Drafter | None = None
         self._busy_until = now()
+        self.rule: Rule = verify_chain
+        self.checked: Check | None = None
         self.finished: RunFinished | None = None
         self.header = replace(header, prefill_seconds=self._read_prompt(reading))
         self._finish_at_limits()
@@ -137,6 +146,7 @@ class Session:
         drafter_is_new, proposal = self._propose(index, settings)
         check = self._check(proposal, index)
         self._busy_until = self._now()
+        self.checked = check
         kept, ended = self._commit(check)
         made = Round(
             index=index,
@@ -301,7 +311,7 @@ class Session:
             self._draws.uniform("accept", index, slot) for slot in range(len(proposal.tokens))
         )
         emit_draw = self._draws.uniform("emit", index)
-        verdict = verify_chain(target_probs, draft_probs, proposal.tokens, accept_draws, emit_draw)
+        verdict = self.rule(target_probs, draft_probs, proposal.tokens, accept_draws, emit_draw)
         return Check(
             proposal,
             scores,
