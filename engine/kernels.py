@@ -28,7 +28,7 @@ from torch import Tensor
 from engine import devices
 from engine.fetch import cache_root
 from engine.graphs import CudaGraphs, GraphKernel, Recorder
-from engine.llama import Cache, Kernel, Runner, TorchKernel, Weights, rope_table
+from engine.llama import Cache, Runner, TorchKernel, Weights, rope_table
 from engine.lowbit import Codes
 
 MAX_ROWS = 32

@@ -39,8 +39,8 @@ class Makers:
 
     `low_bit_copy(bits, group)`: the target rounded, `group` None for one scale a row.
     `first_layers(count)`: its first layers on its own cache rows. `distilled(folder)`: a small
-    model that shares its embedding. `fused(folder)`: one that reads its features too. `row_sizes` are the lengths of its weights' rows, which a
-    copy's groups must divide.
+    model that shares its embedding. `fused(folder)`: one that reads its features too. `row_sizes`
+    are the lengths of its weights' rows, which a copy's groups must divide.
     """
 
     low_bit_copy: Callable[[int, int | None], DraftRunner]
