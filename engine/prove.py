@@ -2,8 +2,8 @@
 
 At temperature 0 the two texts must be equal, token for token. With a temperature they need
 not be (the draws differ), but their *law* must be: many short continuations are sampled both
-ways, and the two samples compared. A permutation test says how far apart two samples of one
-law of this size would lie by chance.
+ways, and the two samples compared (see `compare`). The proof brings its own control: a rule
+broken on purpose, which it must catch.
 
 The acceptance rule itself is proven without sampling, by enumeration, in the tests.
 """
@@ -11,21 +11,20 @@ The acceptance rule itself is proven without sampling, by enumeration, in the te
 from __future__ import annotations
 
 import argparse
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
+from torch import Tensor
 
+from engine.compare import Likeness, Pull, compare
 from engine.config import settings_of
 from engine.decode import Session
 from engine.drafters.proposal import common_prefix
 from engine.requests import Start
 from engine.stats import Stats
 from engine.trace import RunProof, Scored, Settings
+from engine.verification import Verdict, pick, verify_chain
 
 PROMPTS = (
     "Explain why the sky is blue.",
@@ -34,15 +33,16 @@ PROMPTS = (
     "Repeat this sentence three times: the quick brown fox jumps over the lazy dog.",
     "What is 12 times 12?",
 )
-SAMPLED_PROMPT = "One, two, three, four,"
+SAMPLED_PROMPT = "Q: What is 7 plus 5? A:"
 """Open enough to test a law, narrow enough that a few hundred samples repeat themselves."""
 
 SAMPLES = 300
 SAMPLED_TOKENS = 3
 """Long enough that a round's guesses, corrections and bonus tokens all reach the sample."""
 
-SMALLEST_BIN = 10
-PERMUTATIONS = 2000
+CONTROL_SHARE = 2
+"""The control takes one continuation for so many of the proof."""
+
 DOUBT = 1e-3
 """A p-value below this would be seen once in a thousand proofs of a sound program."""
 
@@ -67,26 +67,20 @@ class GreedyProof:
 
 @dataclass(frozen=True, slots=True)
 class LawProof:
-    """Two samples compared: distance, and how likely chance alone gives as much.
+    """Two samples compared, and the drafter's pull on the one that it guessed for."""
 
-    `total_variation` is half the summed difference of shares over whole continuations;
-    `by_chance` its mean over random splits of the pooled samples, and `p_distance` the share of
-    splits at least as far apart. The chi-square test pools continuations seen fewer than
-    `SMALLEST_BIN` times.
-    """
+    likeness: Likeness
+    pull: Pull
 
-    samples: int
-    distinct: int
-    total_variation: float
-    by_chance: float
-    p_distance: float
-    chi_square: float
-    degrees: int
-    p_chi_square: float
+    @property
+    def p_value(self) -> float:
+        """Chance that a sound program gives findings as unlikely as the least likely of three."""
+        alike = self.likeness
+        return min(1.0, 3 * min(alike.p_distance, alike.p_chi_square, self.pull.p_value))
 
     @property
     def holds(self) -> bool:
-        return min(self.p_distance, self.p_chi_square) >= DOUBT
+        return self.p_value >= DOUBT
 
 
 def greedy(begin: Callable[[Settings], Session], settings: Settings) -> GreedyProof:
@@ -115,74 +109,48 @@ def sampled(
     begin: Callable[[Settings], Session], settings: Settings, samples: int, seed: int = 0
 ) -> LawProof:
     """Sample `samples` continuations both ways and compare their laws."""
-    alone = list(continuations(begin(replace(settings, speculative=False)), samples, seed))
-    together = list(continuations(begin(settings), samples, seed + samples))
-    return compare(alone, together)
+    alone, _ = sample(begin(replace(settings, speculative=False)), samples, seed)
+    together, pull = sample(begin(settings), samples, seed + samples)
+    return LawProof(compare(alone, together), pull)
 
 
-def continuations(session: Session, samples: int, seed: int) -> Iterator[tuple[int, ...]]:
-    """The ids of one short continuation after another, each from a seed of its own."""
+def control(
+    begin: Callable[[Settings], Session], settings: Settings, samples: int, seed: int = 0
+) -> Pull:
+    """What the proof would see of a program with a broken rule."""
+    session = begin(settings)
+    session.rule = without_residual
+    return sample(session, samples, seed)[1]
+
+
+def without_residual(
+    target_probs: Tensor,
+    draft_probs: Tensor,
+    draft_tokens: Sequence[int],
+    accept_draws: Sequence[float],
+    emit_draw: float,
+) -> Verdict:
+    """A broken rule: corrections from the target's whole law, not from what it still owes."""
+    verdict = verify_chain(target_probs, draft_probs, draft_tokens, accept_draws, emit_draw)
+    law = target_probs[verdict.accepted]
+    return replace(verdict, token=pick(law, emit_draw), emit_probs=law)
+
+
+def sample(session: Session, samples: int, seed: int) -> tuple[list[tuple[int, ...]], Pull]:
+    """The ids of short continuations, each from a seed of its own, and the drafter's pull."""
     prompt = len(session.header.prompt_tokens)
+    found: list[tuple[int, ...]] = []
+    pull = Pull()
     for offset in range(samples):
         session.restart(seed + offset)
-        for _ in session.rounds():
-            pass
-        yield session.ids[prompt:]
-
-
-def compare(first: Sequence[Hashable], second: Sequence[Hashable]) -> LawProof:
-    """Compare two samples of equal size."""
-    counts = Counter(first), Counter(second)
-    kinds = sorted(counts[0] | counts[1], key=lambda kind: -(counts[0][kind] + counts[1][kind]))
-    table = np.array([[count[kind] for kind in kinds] for count in counts], dtype=np.int64)
-    distance = _total_variation(table, len(first))
-    by_chance = _permuted_distances(table, len(first))
-    chi_square, degrees = _chi_square(_pool_rare(table))
-    return LawProof(
-        samples=len(first),
-        distinct=len(kinds),
-        total_variation=distance,
-        by_chance=float(by_chance.mean()),
-        p_distance=float((1 + (by_chance >= distance - 1e-12).sum()) / (1 + len(by_chance))),
-        chi_square=chi_square,
-        degrees=degrees,
-        p_chi_square=_chi_square_tail(chi_square, degrees),
-    )
-
-
-def _total_variation(table: NDArray[np.int64], samples: int) -> float:
-    return float(np.abs(table[0] - table[1]).sum() / (2 * samples))
-
-
-def _permuted_distances(table: NDArray[np.int64], samples: int) -> NDArray[np.float64]:
-    """Distances between random halves of the pooled samples."""
-    pooled = table.sum(0)
-    draw = np.random.default_rng(0).multivariate_hypergeometric
-    halves = draw(pooled, samples, size=PERMUTATIONS)  # (permutations, kinds)
-    distances: NDArray[np.float64] = np.abs(2 * halves - pooled).sum(1) / (2 * samples)
-    return distances
-
-
-def _pool_rare(table: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Columns seen often enough for a chi-square test; the rare ones as one."""
-    common = table.sum(0) >= SMALLEST_BIN
-    rare = table[:, ~common].sum(1, keepdims=True)
-    return np.concatenate((table[:, common], rare), 1) if rare.any() else table[:, common]
-
-
-def _chi_square(table: NDArray[np.int64]) -> tuple[float, int]:
-    """Two-sample chi-square and its degrees of freedom, for samples of equal size."""
-    pooled = table.sum(0)
-    difference = (table[0] - table[1]).astype(np.float64)
-    return float((difference**2 / pooled).sum()), table.shape[1] - 1
-
-
-def _chi_square_tail(chi_square: float, degrees: int) -> float:
-    """Chance that a chi-square with these degrees of freedom is at least as large."""
-    if degrees == 0:
-        return 1.0
-    half = torch.tensor((degrees / 2, chi_square / 2), dtype=torch.float64)
-    return float(torch.special.gammaincc(half[0], half[1]))
+        for made in session.rounds():
+            check = session.checked
+            assert check is not None  # of this very round
+            judged = zip(check.target_probs, check.draft_probs, made.committed, strict=False)
+            for target_probs, draft_probs, token in judged:
+                pull = pull.after(target_probs, draft_probs, token.id)
+        found.append(session.ids[prompt:])
+    return found, pull
 
 
 # --- the command ------------------------------------------------------------------------------
@@ -247,19 +215,36 @@ def _prove_law(engine: Engine, args: argparse.Namespace, settings: Settings) -> 
     begin = _beginner(engine, argparse.Namespace(raw=raw), prompt, SAMPLED_TOKENS)
     print(f"Sampling {samples} continuations of {SAMPLED_TOKENS} tokens each way: {prompt!r}")
     proof = sampled(begin, settings, samples, args.seed)
-    print(
-        f"distinct continuations   {proof.distinct}\n"
-        f"total variation          {proof.total_variation:.4f} "
-        f"(by chance alone {proof.by_chance:.4f}; p {proof.p_distance:.3f})\n"
-        f"chi-square               {proof.chi_square:.1f} at {proof.degrees} degrees of freedom "
-        f"(p {proof.p_chi_square:.3f})\n"
-        + (
+    twin = control(begin, settings, max(1, samples // CONTROL_SHARE), args.seed + 2 * samples)
+    print(_law_lines(proof, twin))
+    return proof.holds
+
+
+def _law_lines(proof: LawProof, twin: Pull) -> str:
+    alike, pull = proof.likeness, proof.pull
+    return "\n".join(
+        (
+            f"distinct continuations  {alike.distinct}",
+            f"total variation         {alike.total_variation:.4f} (by chance alone "
+            f"{alike.by_chance:.4f}; p {alike.p_distance:.3f})",
+            f"chi-square              {alike.chi_square:.1f} at {alike.degrees} degrees of freedom "
+            f"(p {alike.p_chi_square:.3f})",
+            f"tokens the drafter overrates  {pull.found} in {pull.places} judged places, "
+            f"{pull.expected:.1f} expected (p {pull.p_value:.3f})",
             "The two samples are as alike as two samples of one law."
             if proof.holds
-            else "The two samples are further apart than chance allows."
+            else "The two samples are further apart than chance allows.",
+            _control_line(twin),
         )
     )
-    return proof.holds
+
+
+def _control_line(twin: Pull) -> str:
+    broken = "control: a broken rule (corrections drawn from the target's whole law)"
+    odds = f"p = {twin.p_value:.1g}"
+    if 3 * twin.p_value < DOUBT:
+        return f"{broken} is caught ({odds})"
+    return f"{broken} goes unseen in so few guesses ({odds}): ask for more --samples"
 
 
 def _beginner(

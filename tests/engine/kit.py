@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -60,6 +61,7 @@ class TableModel:
 def random_law(seed: int, vocab: int) -> Callable[[tuple[int, ...]], Tensor]:
     """A different random law for every prefix, the same each time it is asked for."""
 
+    @cache
     def law(prefix: tuple[int, ...]) -> Tensor:
         key = hash((seed, *prefix)) % 2**31
         generator = torch.Generator().manual_seed(key)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import random
 from dataclasses import replace
 
 import pytest
-import torch
 
 from engine import prove
 from engine.drafters.model import ModelDrafter
 from engine.llama import Runner
 from engine.trace import Settings
-from engine.verification import Verdict, verify_chain
+from engine.verification import verify_chain
 from tests.engine import kit
 from tests.engine.kit import TINY, TINY_D, TableModel, header, session
 
@@ -73,54 +71,38 @@ class Nudged(Runner):
 def test_sampled_laws_agree():
     proof = prove.sampled(table_session, WARM, 400)
     assert proof.holds
-    assert proof.samples == 400
-    assert proof.total_variation < 2 * proof.by_chance
-    assert proof.degrees > 5
+    assert proof.likeness.samples == 400
+    assert proof.likeness.total_variation < 2 * proof.likeness.by_chance
+    assert proof.likeness.degrees > 5
+    assert proof.pull.places > 400
 
 
-def draws_correction_from_the_target(target_probs, draft_probs, tokens, draws, emit_draw):
-    verdict = verify_chain(target_probs, draft_probs, tokens, draws, emit_draw)
-    row = target_probs[verdict.accepted]
-    token = int(torch.searchsorted(row.cumsum(0), emit_draw, right=True))
-    return Verdict(verdict.accepted, token, verdict.kind, row, verdict.accept_probs)
+def keeps_too_much(target_probs, draft_probs, tokens, draws, emit_draw):
+    """A broken rule: every draw is half of what it should be."""
+    halves = [draw / 2 for draw in draws]
+    return verify_chain(target_probs, draft_probs, tokens, halves, emit_draw)
 
 
-def test_a_biased_rule_is_caught(monkeypatch):
-    monkeypatch.setattr("engine.decode.verify_chain", draws_correction_from_the_target)
-    assert not prove.sampled(table_session, WARM, 1500).holds
+@pytest.mark.parametrize("rule", [prove.without_residual, keeps_too_much])
+def test_a_biased_rule_is_caught(monkeypatch, rule):
+    monkeypatch.setattr("engine.decode.verify_chain", rule)
+    proof = prove.sampled(table_session, WARM, 300)
+    assert not proof.holds
+    assert proof.pull.p_value < 1e-6
 
 
-def test_figures_of_a_comparison_worked_by_hand():
-    """Counts (12, 8) against (6, 14): distance .3; chi-square 36/18 + 36/22 = 3.636 at 1 degree."""
-    proof = prove.compare("a" * 12 + "b" * 8, "a" * 6 + "b" * 14)
-    assert proof.total_variation == pytest.approx(0.3)
-    assert (proof.chi_square, proof.degrees) == (pytest.approx(36 / 18 + 36 / 22), 1)
-    assert proof.p_chi_square == pytest.approx(0.05653, abs=1e-4)
-    assert proof.p_distance == pytest.approx(0.11, abs=0.03)
+def test_the_control_is_caught_and_breaks_nothing_else():
+    assert prove.control(table_session, WARM, 300).p_value < 1e-4
+    assert prove.sampled(table_session, WARM, 100).holds
 
 
-def test_rare_continuations_are_one_bin():
-    proof = prove.compare("a" * 50 + "bcdefgh", "a" * 50 + "ijklmno")
-    assert proof.distinct == 15
-    assert proof.degrees == 1
-
-
-def test_identical_certainty_is_no_doubt():
-    proof = prove.compare("a" * 30, "a" * 30)
-    assert proof.total_variation == 0
-    assert (proof.p_distance, proof.p_chi_square) == (1.0, 1.0)
-
-
-def test_p_values_of_one_law_are_uniform():
-    chance = random.Random(0)
-    p_values = sorted(
-        prove.compare(
-            [chance.randrange(8) for _ in range(200)], [chance.randrange(8) for _ in range(200)]
-        ).p_chi_square
-        for _ in range(100)
-    )
-    assert 0.35 < p_values[50] < 0.65
-    assert p_values[0] < 0.1 < 0.9 < p_values[-1]
+def test_the_pull_of_a_sound_program_is_what_chance_gives():
+    """Over many seeds its p-values are spread evenly: few below .1, about half below .5."""
+    session_ = table_session(WARM)
+    p_values = [prove.sample(session_, 25, seed)[1].p_value for seed in range(0, 2000, 25)]
+    assert min(p_values) > 1e-3
+    assert 0.02 < sum(p < 0.1 for p in p_values) / len(p_values) < 0.2
+    assert 0.35 < sum(p < 0.5 for p in p_values) / len(p_values) < 0.65
 
 
 class Engine:
@@ -143,8 +125,31 @@ def test_the_command_says_what_it_proved(capsys):
     assert (
         "1 of 1 texts are the target's own, token for token (24 tokens" in capsys.readouterr().out
     )
-    assert prove.main(Engine(), options(temperature=1.0, samples=60)) == 0
-    assert "total variation" in capsys.readouterr().out
+    assert prove.main(Engine(), options(temperature=1.0, samples=400)) == 0
+    said = capsys.readouterr().out
+    assert "as alike as two samples of one law" in said
+    assert "control: a broken rule" in said
+    assert "is caught (p = " in said
+
+
+def test_a_control_that_sees_nothing_is_said_to_need_more_samples(capsys):
+    assert prove.main(Engine(), options(temperature=1.0, samples=4)) == 0
+    assert "ask for more --samples" in capsys.readouterr().out
+
+
+def test_the_command_fails_where_a_text_differs_and_shows_both_passes(capsys):
+    class Differing:
+        def begin(self, start):
+            run = tiny_session(start.settings)
+            if start.settings.speculative:
+                run._target = Nudged(TINY)
+                run._target.forward(PROMPT[:-1])
+            return run
+
+    assert prove.main(Differing(), options()) == 1
+    said = capsys.readouterr().out
+    assert "DIFFERS at new token" in said
+    assert said.count("gap ") == 2
 
 
 def test_the_command_refuses_to_prove_nothing():
@@ -155,7 +160,6 @@ def test_the_command_refuses_to_prove_nothing():
 
 def test_restarting_samples_afresh_from_the_same_prompt():
     run = table_session(replace(WARM, k=3))
-    texts = list(prove.continuations(run, 40, seed=9))
+    texts, pull = prove.sample(run, 40, seed=9)
     assert len(set(texts)) > 5
-    again = list(prove.continuations(run, 40, seed=9))
-    assert texts == again
+    assert prove.sample(run, 40, seed=9) == (texts, pull)
