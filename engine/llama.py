@@ -260,15 +260,12 @@ class Kernel(Protocol):
 
     def hidden(self, ids: Sequence[int] | Tensor, start: int, cache: Cache) -> Tensor:
         """Feed `ids` at positions `start`…, writing their cache rows; (n, hidden) after norm."""
-        ...
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Score rows (n, hidden) over the head: (n, V')."""
-        ...
 
     def first_layers(self, count: int) -> Kernel:
         """The same way of computing, for the first `count` layers."""
-        ...
 
 
 def rope_table(config: LlamaConfig, context: int) -> tuple[Tensor, Tensor]:
