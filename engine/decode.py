@@ -7,7 +7,8 @@ token is fed together with the guesses, so a round is one pass whatever was acce
 
 What is measured is drafting and verification. Reading a drawn token on the host ends each
 measured span and waits for the device. Evidence is timed apart. After an idle pause one pass is
-made and thrown away, so that no rate contains a processor waking up.
+made and thrown away, so that no rate contains a processor waking up. On a CUDA device the host
+reads once a round, and what it reads ends the round's one span (`device_round`).
 
 Knows no model by name, no text encoding beyond `Vocabulary`, and no pictures.
 """
@@ -22,8 +23,9 @@ from typing import Protocol
 
 from torch import OutOfMemoryError, Tensor
 
-from engine import evidence
+from engine import device_round, evidence
 from engine.adapt import Learned
+from engine.device_round import Drawn
 from engine.drafters.proposal import Drafter, DraftRequest, Proposal
 from engine.evidence import Check, Choice, Vocabulary
 from engine.sampling import Draws, penalise, process
@@ -76,7 +78,7 @@ class Target(Protocol):
     def context(self) -> int: ...
     @property
     def hidden(self) -> Tensor: ...
-    def forward(self, ids: Sequence[int], last_only: bool = False) -> Tensor: ...
+    def forward(self, ids: Sequence[int] | Tensor, last_only: bool = False) -> Tensor: ...
     def rollback(self, length: int) -> None: ...
 
 
@@ -111,6 +113,7 @@ class Session:
         self._drafters = drafters
         self._unigram = unigram
         self._vocab_size = len(unigram)
+        self._on_device = unigram.is_cuda  # whether rounds stay there until they are decided
         self._now = now
         self._draws = Draws(header.seed)
         self._context = min(header.context_limit, target.context)
@@ -122,7 +125,7 @@ class Session:
         self._choices: list[Choice | None] = []  # of each new token; None: it was sampled
         self._drafter: Drafter | None = None
         self._busy_until = now()
-        self.rule: Rule = verify_chain
+        self.rule: Rule = device_round.judge if self._on_device else verify_chain
         self.checked: Check | None = None
         self.finished: RunFinished | None = None
         self.header = replace(header, prefill_seconds=self._read_prompt(reading))
@@ -154,7 +157,7 @@ class Session:
             settings=settings,
             guesses=evidence.guesses(check, kept, ended, self._vocabulary),
             emitted=None if ended else evidence.emitted(check, self._vocabulary),
-            draft_step_seconds=proposal.step_seconds,
+            draft_step_seconds=tuple(proposal.step_seconds),
             verify_seconds=check.seconds,
             evidence_seconds=self._now() - self._busy_until,
             cold=drafter_is_new,
@@ -262,8 +265,9 @@ class Session:
             wanted.observe(self._ids)
             width = self._width(wanted, settings.k)
             features = self._target.hidden[: len(self._ids) - 1]
+            unread = self._on_device and settings.repetition_penalty == 1.0  # else it looks at them
             request = DraftRequest(
-                width, settings, self._unigram, self._draws, index, features=features
+                width, settings, self._unigram, self._draws, index, unread, features
             )
             proposal = wanted.propose(self._ids, request) if request.k else Proposal()
             if any(len(law) != self._vocab_size for law in proposal.laws):
@@ -303,15 +307,19 @@ class Session:
         """
         s = self._settings
         started = self._now()
-        logits = self._target.forward([self._ids[-1], *proposal.tokens])  # (n + 1, V)
-        scores = penalise(logits, [*self._ids, *proposal.tokens], s.repetition_penalty)
+        guesses = proposal.tokens
+        logits = self._target.forward(device_round.to_feed(self._ids[-1], guesses))  # (n + 1, V)
+        text = [] if isinstance(guesses, Drawn) else [*self._ids, *guesses]  # then unpenalised
+        scores = penalise(logits, text, s.repetition_penalty)
         target_probs = process(scores, s.temperature, s.top_k, s.top_p)
         draft_probs = proposal.draft_probs(target_probs)
         accept_draws = tuple(
-            self._draws.uniform("accept", index, slot) for slot in range(len(proposal.tokens))
+            self._draws.uniform("accept", index, slot) for slot in range(len(guesses))
         )
         emit_draw = self._draws.uniform("emit", index)
-        verdict = self.rule(target_probs, draft_probs, proposal.tokens, accept_draws, emit_draw)
+        verdict = self.rule(target_probs, draft_probs, guesses, accept_draws, emit_draw)
+        if isinstance(guesses, Drawn):
+            started = guesses.drawn_at
         return Check(
             proposal,
             scores,

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from torch import Tensor
 
+from engine import device_round
 from engine.drafters.proposal import DraftRequest, Proposal, Step, chain, common_prefix
 
 CATCH_UP = 32
@@ -25,7 +26,7 @@ class DraftRunner(Protocol):
     def context(self) -> int: ...
     @property
     def length(self) -> int: ...
-    def forward(self, ids: Sequence[int], last_only: bool = False) -> Tensor: ...
+    def forward(self, ids: Sequence[int] | Tensor, last_only: bool = False) -> Tensor: ...
     def rollback(self, length: int) -> None: ...
 
 
@@ -36,34 +37,52 @@ class ModelDrafter:
         self.name = name
         self._runner = runner
         self._held: list[int] = []
+        self._unread: Sequence[int] = ()  # held too, but nobody knew them when they were fed
 
     @property
     def context(self) -> int:
         return self._runner.context
 
     def propose(self, ids: Sequence[int], request: DraftRequest) -> Proposal:
-        return chain(lambda text, slot: self.step(text, request), ids, request)
+        if not request.unread:
+            return chain(lambda text, slot: self.step(text, request), ids, request)
+        self._keep(common_prefix(self._known, ids[:-1]))
+        missing = ids[len(self._held) :]
+        proposal = device_round.chain(self._logits, missing, request)
+        self._held.extend(missing)
+        self._unread = proposal.tokens
+        return proposal
 
     def step(self, text: Sequence[int], request: DraftRequest) -> Step:
         """The model's law of the token after `text`."""
-        self._keep(common_prefix(self._held, text[:-1]))
+        self._keep(common_prefix(self._known, text[:-1]))
         logits = self._feed(text[len(self._held) :])
         return Step(request.law(logits, text), "model")
 
     def observe(self, ids: Sequence[int]) -> None:
-        self._keep(common_prefix(self._held, ids[:-1]))
+        self._keep(common_prefix(self._known, ids[:-1]))
         missing = ids[len(self._held) : min(len(ids) - 1, self.context)]
         if len(missing) > CATCH_UP:
             self._feed(missing)[0].item()  # waits for the device: no step is charged for it
+
+    @property
+    def _known(self) -> list[int]:
+        """All ids held. The last guess of a round was drawn but never fed."""
+        self._held.extend(self._unread[:-1])
+        self._unread = ()
+        return self._held
 
     def _keep(self, length: int) -> None:
         self._runner.rollback(length)
         del self._held[length:]
 
     def _feed(self, ids: Sequence[int]) -> Tensor:
-        logits = self._runner.forward(ids, last_only=True)[-1]
+        logits = self._logits(ids)
         self._held.extend(ids)
         return logits
+
+    def _logits(self, ids: Sequence[int] | Tensor) -> Tensor:
+        return self._runner.forward(ids, last_only=True)[-1]
 
 
 class SharedRows(DraftRunner, Protocol):
@@ -89,12 +108,17 @@ class LayerSkipDrafter:
 
     def propose(self, ids: Sequence[int], request: DraftRequest) -> Proposal:
         self._runner.adopt(len(ids) - 1)
+        if request.unread:
+            return device_round.chain(self._logits, ids[-1:], request)
 
         def step(text: list[int], slot: int) -> Step:
-            logits = self._runner.forward(text[self._runner.length :], last_only=True)[-1]
+            logits = self._logits(text[self._runner.length :])
             return Step(request.law(logits, text), "model")
 
         return chain(step, ids, request)
 
     def observe(self, ids: Sequence[int]) -> None:
         """Nothing to learn: the rows are the target's."""
+
+    def _logits(self, ids: Sequence[int] | Tensor) -> Tensor:
+        return self._runner.forward(ids, last_only=True)[-1]

@@ -30,7 +30,8 @@ class DraftRequest:
 
     `features` (n - 1, hidden) are the target's final hidden states of the committed text but its
     last token; only some drafters read them.
-    `unigram` (V,) is the law mixed in below quality 100.
+    `unigram` (V,) is the law mixed in below quality 100. Where guesses may stay `unread`, they
+    can be left on the device that draws them (see `device_round`).
     """
 
     k: int
@@ -38,6 +39,7 @@ class DraftRequest:
     unigram: Tensor
     draws: Draws
     round_index: int
+    unread: bool = False
     features: Tensor | None = None
 
     def law(self, logits: Tensor, text: Sequence[int]) -> Tensor:
@@ -52,7 +54,11 @@ class DraftRequest:
 
     def draw(self, slot: int, law: Tensor) -> int:
         """Draw the guess of this slot from its law."""
-        return pick(law, self.draws.uniform("draft", self.round_index, slot))
+        return pick(law, self.uniform(slot))
+
+    def uniform(self, slot: int) -> float:
+        """The uniform this slot's guess is drawn with."""
+        return self.draws.uniform("draft", self.round_index, slot)
 
     def _dial(self, law: Tensor) -> Tensor:
         return mix(law, self.unigram, self.settings.quality / 100)
@@ -69,13 +75,16 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """The n <= k guesses of a round. `laws` holds the law (V,) each token was drawn from."""
+    """The n <= k guesses of a round. `laws` holds the law (V,) each token was drawn from.
 
-    tokens: tuple[int, ...] = ()
+    `tokens` and `step_seconds` may be known to a device only, until somebody looks at them.
+    """
+
+    tokens: Sequence[int] = ()
     laws: tuple[Tensor, ...] = ()
     sources: tuple[str, ...] = ()
     origins: tuple[int | None, ...] = ()
-    step_seconds: tuple[float, ...] = ()
+    step_seconds: Sequence[float] = ()
 
     def draft_probs(self, like: Tensor) -> Tensor:
         """The laws as one tensor (n, V), on the device and in the width of `like` (…, V)."""
