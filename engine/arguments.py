@@ -232,7 +232,7 @@ def add_fetch(parser: argparse.ArgumentParser) -> None:
 def add_bench(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--drafter", action="append", default=[], metavar="D", help="again for more (default: all)")
-    add("--k", type=span, default=(2, 4, 6), metavar="1..8", help="or 2,4 (default 2,4,6)")
+    add("--k", type=span, default=(2, 4, 6), metavar="1..8", help="or auto,2,4 (default 2,4,6)")
     add(
         "--quality",
         type=number(float, 0, 100),
@@ -241,9 +241,31 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
         metavar="PERCENT",
         help="one or more (default 100)",
     )
-    add("--temperature", type=number(float, 0, 100), default=0.0, metavar="T")
-    add("--prompts", type=Path, metavar="FILE", help="a text, one prompt a line, or prompts.json")
+    add(
+        "--temperature",
+        type=number(float, 0, 100),
+        nargs="+",
+        default=[0.0],
+        metavar="T",
+        help="one or more (default 0)",
+    )
+    add(
+        "--prompts",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="texts with a prompt a line (a line “# name” names their family), or .jsonl",
+    )
     add("--max-new-tokens", type=number(int, 8), default=64, metavar="N")
-    add("--json", type=Path, metavar="F", help="write every figure there")
+    add(
+        "--against",
+        nargs="+",
+        choices=("transformers", "flashspec", "llama.cpp"),
+        default=[],
+        metavar="ENGINE",
+        help="transformers, flashspec, llama.cpp: the same weights by others, in the same run",
+    )
+    add("--gguf", type=Path, metavar="FILE", help="the weights for llama.cpp")
+    add("--json", type=Path, metavar="F", help="write every figure there, as they come")
     add("--csv", type=Path, metavar="F", help="the table as CSV")
     add_engine(parser)

@@ -18,9 +18,9 @@ CURATED = Path(__file__).resolve().parent.parent / "assets" / "prompts.json"
 class Prompt:
     """A prompt and what it is good for.
 
-    `chat` False continues the text itself. `shows` says which acceptance behaviour to look
-    for. `reply` is the gist of what the default target greedily answers within
-    `max_new_tokens`, as read by a person.
+    `chat` False continues the text itself. `family` is what it is an example of; `shows` says
+    which acceptance behaviour to look for. `reply` is the gist of what the default target
+    greedily answers within `max_new_tokens`, as read by a person.
     """
 
     title: str
@@ -29,6 +29,7 @@ class Prompt:
     shows: str
     reply: str
     max_new_tokens: int
+    family: str = "open"
 
 
 def load(path: Path) -> tuple[Prompt, ...]:

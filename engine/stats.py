@@ -24,7 +24,8 @@ from engine.trace import Baseline, Round, Settings
 class Stats:
     """Sums over rounds; everything else is derived from them.
 
-    `histogram[j]` counts the rounds that asked for guesses and accepted exactly j.
+    `histogram[j]` counts the rounds that asked for guesses and accepted exactly j; `asked[i]`
+    those that asked for more than i.
     """
 
     rounds: int
@@ -33,6 +34,7 @@ class Stats:
     rejected: int
     committed: int
     histogram: tuple[int, ...]
+    asked: tuple[int, ...]
     timed_tokens: int
     timed_rounds: int
     timed_steps: int
@@ -58,6 +60,9 @@ class Stats:
             rejected=verdicts.count("rejected"),
             committed=sum(len(each.committed) for each in rounds),
             histogram=tuple(histogram),
+            asked=tuple(
+                sum(each.settings.effective_k > slot for each in asked) for slot in range(width)
+            ),
             timed_tokens=sum(len(each.committed) for each in timed),
             timed_rounds=len(timed),
             timed_steps=sum(len(each.draft_step_seconds) for each in timed),
@@ -78,10 +83,9 @@ class Stats:
 
     @property
     def per_position(self) -> tuple[float, ...]:
-        """Share of the rounds that asked for guesses which accepted the i-th, unconditional."""
-        asked = sum(self.histogram)
+        """Share of the rounds that asked for an i-th guess which accepted it, unconditional."""
         return tuple(
-            sum(self.histogram[position:]) / asked for position in range(1, len(self.histogram))
+            sum(self.histogram[position:]) / asked for position, asked in enumerate(self.asked, 1)
         )
 
     @property

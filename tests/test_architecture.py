@@ -32,6 +32,7 @@ STDLIB_ENGINE = {
     "prompts",
     "terminal",
     "doctor",
+    "wordkinds",
 }
 ENGINE_LIBRARIES = {
     "torch",
@@ -44,7 +45,9 @@ ENGINE_LIBRARIES = {
     "gguf",
     "platformdirs",
     "jinja2",
+    "rich",
 }
+RIVALS = {"flashspec", "llama_cpp"}
 CLOCKS_AND_CHANCE = {"time", "random", "datetime", "secrets"}
 
 
@@ -100,6 +103,8 @@ def may_import(path: Path, name: str) -> bool:
         return within(relative.as_posix().replace("/", "."), "visualizer.ui") or (
             relative.as_posix() == "visualizer/render/imgui_pass.py"
         )
+    if root in RIVALS:
+        return relative.as_posix() == "engine/bench/rivals.py"
     if root == "moderngl":
         return relative.parts[:2] == ("visualizer", "render")
     standard = root in sys.stdlib_module_names

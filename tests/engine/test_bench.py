@@ -1,91 +1,451 @@
-"""The sweep measures what it says, alike for all, and notices wrong text."""
+"""The sweep measures what it says, alike for all, notices wrong text, and keeps what it has."""
 
 from __future__ import annotations
 
 import argparse
 import csv
 import json
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
 import saved_model
 
-from engine import assembly, bench
+from engine import arguments, assembly
+from engine.bench import command, figures, report, rivals, sweep, texts
+from engine.bench.figures import Family, Line
+from engine.bench.rivals import Written
+from engine.bench.sweep import Reply, Sweep, Tally
+from engine.bench.texts import Text
 from engine.config import EngineConfig
-from engine.trace import Settings
+from engine.trace import Emitted, Guess, Law, Round, Settings, Token, Verdict
+from engine.wordkinds import KINDS
 
 SWEEP = [Settings(drafter="n-gram", k=2), Settings(drafter="n-gram", k=4, quality=50.0)]
-TEXTS = [bench.Text("abcabcabcabc", False), bench.Text("Why is the sky blue?", True)]
+TEXTS = [Text("abcabcabcabc", False, "copying"), Text("Why is the sky blue?", True, "open")]
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> assembly.Engine:
-    folder = saved_model.save(tmp_path_factory.mktemp("bench") / "tiny")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return saved_model.save(tmp_path_factory.mktemp("bench") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def engine(folder: Path) -> assembly.Engine:
     return assembly.open_engine(EngineConfig(target=folder, threads=1), lambda state: None)
 
 
+def measured(engine: assembly.Engine, settings: Sequence[Settings], tokens: int) -> list[Line]:
+    return figures.lines_of(sweep.measure(sweep.plan(engine, TEXTS, settings), tokens))
+
+
+# --- measuring -----------------------------------------------------------------------------
+
+
 def test_the_target_alone_is_the_first_line_and_its_own_measure(engine: assembly.Engine) -> None:
-    lines = bench.measure(engine, TEXTS, SWEEP, 16)
+    lines = measured(engine, SWEEP, 16)
     alone = lines[0]
-    assert (alone.drafter, alone.k, alone.speedup, alone.check_cost) == ("none", 0, 1.0, 1.0)
-    assert alone.rounds == 16 * len(TEXTS)
+    assert (alone.drafter, alone.k, alone.speedup) == ("none", 0, 1.0)
+    assert alone.rounds == alone.tokens == 16 * len(TEXTS)
     assert alone.acceptance_rate is None
+    assert alone.predicted is None
     assert [(line.drafter, line.k, line.quality) for line in lines[1:]] == [
         ("n-gram", 2, 100.0),
         ("n-gram", 4, 50.0),
     ]
 
 
-def test_every_greedy_text_equals_the_targets_own(engine: assembly.Engine) -> None:
-    assert all(line.same_text for line in bench.measure(engine, TEXTS, SWEEP, 16))
+def test_every_greedy_text_equals_the_targets_own_auto_k_included(engine: assembly.Engine) -> None:
+    auto = replace(SWEEP[0], auto_k=True)
+    assert all(line.same_text for line in measured(engine, [*SWEEP, auto], 16))
 
 
-def test_sampled_texts_are_not_compared(engine: assembly.Engine) -> None:
-    hot = [replace(settings, temperature=1.0) for settings in SWEEP]
-    assert all(line.same_text is None for line in bench.measure(engine, TEXTS, hot, 8))
+def test_each_temperature_has_a_target_alone_of_its_own(engine: assembly.Engine) -> None:
+    lines = measured(engine, [*SWEEP, *(replace(each, temperature=1.0) for each in SWEEP)], 8)
+    assert [line.temperature for line in lines if line.drafter == "none"] == [0.0, 1.0]
+    assert {line.same_text for line in lines if line.temperature} == {None}
+
+
+@dataclass
+class Scripted:
+    """Somebody who takes turns and writes down when; interrupts at its `breaks`-th turn."""
+
+    name: str
+    log: list[tuple[str, int]]
+    breaks: int = 10**9
+    turns: int = 0
+
+    def take(self, number: int, text: Text, tokens: int) -> None:
+        self.turns += 1
+        if self.turns >= self.breaks:
+            raise KeyboardInterrupt
+        self.log.append((self.name, number))
+
+    def warm_up(self, text: Text) -> None:
+        self.log.append((self.name, -1))
+
+
+class Fixed(Sweep):
+    """A sweep of given contenders."""
+
+    who: list[Scripted]
+
+    @property
+    def contenders(self) -> list[sweep.Contender]:
+        return list(self.who)
+
+
+def fixed(count: int, *who: Scripted) -> Fixed:
+    made = Fixed([Text("x", True, "f")] * count, [], [], [])
+    made.who = list(who)
+    return made
+
+
+def test_all_take_turns_in_a_rotating_order_after_a_warm_up() -> None:
+    log: list[tuple[str, int]] = []
+    sweep.measure(fixed(3, *(Scripted(name, log) for name in "abc")), 8)
+    assert log == [
+        ("a", -1), ("b", -1), ("c", -1),
+        ("a", 0), ("b", 0), ("c", 0),
+        ("b", 1), ("c", 1), ("a", 1),
+        ("c", 2), ("a", 2), ("b", 2),
+    ]  # fmt: skip
+
+
+def test_an_interruption_ends_it_with_what_there_is() -> None:
+    log: list[tuple[str, int]] = []
+    kept: list[int] = []
+    made = sweep.measure(
+        fixed(3, Scripted("a", log), Scripted("b", log, breaks=2)),
+        8,
+        keep=lambda so_far: kept.append(len(log)),
+    )
+    assert made.interrupted
+    assert log == [("a", -1), ("b", -1), ("a", 0), ("b", 0)]
+    assert kept == [4], "after each prompt that all have answered"
+
+
+# --- figures -------------------------------------------------------------------------------
+
+NO_LAW = Law((), 0.0)
+
+
+def made(
+    words: Sequence[str], passed: int, own: str, seconds: float = 0.02, draft: float = 0.001
+) -> Round:
+    """A round of guesses `words`, of which some passed, and the target's own token."""
+    verdicts: list[Verdict] = ["accepted"] * passed
+    verdicts += ["rejected"][: len(words) - passed]
+    verdicts += ["discarded"] * (len(words) - len(verdicts))  # type: ignore[list-item]
+    guesses = tuple(
+        Guess(Token(1, word), 1.0, 1.0, 1.0, 0.5, verdict, NO_LAW, NO_LAW, "n-gram")
+        for word, verdict in zip(words, verdicts, strict=True)
+    )
+    emitted = Emitted(Token(1, own), "bonus", 1.0, 0.5, NO_LAW, NO_LAW)
+    settings = Settings(drafter="n-gram", k=max(len(words), 1))
+    return Round(0, 0, settings, guesses, emitted, (draft,) * len(words), seconds)
+
+
+ALONE = Settings(drafter="none", k=0, speculative=False)
+
+
+def tally(settings: Settings, *replies: tuple[Round, ...]) -> Tally:
+    return Tally(
+        settings,
+        replies={
+            number: Reply(rounds, sum(each.seconds for each in rounds) + 0.004 * len(rounds))
+            for number, rounds in enumerate(replies)
+        },
+    )
+
+
+def test_costs_speed_and_what_the_formula_expects() -> None:
+    """Two guesses of 1 ms and a pass of 24: two tokens a round where one takes 20 ms alone."""
+    alone = tally(ALONE, tuple(made((), 0, " x") for _ in range(8)))
+    two = tuple(made((" a", " b"), 1, " c", 0.024) for _ in range(4))
+    _, line = figures.lines_of(Sweep(TEXTS[:1], [alone], [tally(SWEEP[0], two)], []))
+    assert line.draft_ms == pytest.approx(2.0)
+    assert line.verify_ms == pytest.approx(24.0)
+    assert line.host_ms == pytest.approx(4.0)
+    assert line.step_cost == pytest.approx(0.05)
+    assert line.check_cost == pytest.approx(1.2)
+    assert line.speedup == pytest.approx(2 * 20 / 26)
+    assert line.alpha == 0.5
+    assert line.per_position == (1.0, 0.0)
+    assert line.predicted == pytest.approx(1.75 * 20 / 26)
+
+
+def test_only_prompts_that_both_have_answered_are_compared() -> None:
+    """An interrupted sweep: the target alone had the easy prompt only."""
+    alone = tally(ALONE, (made((), 0, " x"),))
+    mine = tally(SWEEP[0], (made((" a",), 1, " b"),), (made((" a",), 0, " b", seconds=9.0),))
+    _, line = figures.lines_of(Sweep(TEXTS, [alone], [mine], []))
+    assert line.speedup == pytest.approx(2 * 20 / 21)
+    assert line.families["copying"].speedup == pytest.approx(2 * 20 / 21)
+    assert line.families["open"].speedup is None
+    assert line.families["open"].acceptance_rate == 0.0
+
+
+def test_who_has_no_reply_has_no_line() -> None:
+    assert figures.lines_of(Sweep(TEXTS, [tally(ALONE)], [tally(SWEEP[0])], [])) == []
 
 
 def test_a_wrong_text_is_seen() -> None:
-    right = bench.Tally(SWEEP[0], texts=[(1, 2, 3)])
-    wrong = bench.Tally(SWEEP[0], texts=[(1, 2, 4)])
-    assert bench._line(wrong, right).same_text is False
+    right = tally(ALONE, (made((), 0, " x"),))
+    wrong = tally(SWEEP[0], (replace(made((), 0, " x"), emitted=_token(2)),))
+    lines = figures.lines_of(Sweep(TEXTS[:1], [right], [wrong], []))
+    assert [line.same_text for line in lines] == [True, False]
 
 
-def test_the_command_writes_table_json_and_csv(
+def _token(number: int) -> Emitted:
+    return Emitted(Token(number, " x"), "bonus", 1.0, 0.5, NO_LAW, NO_LAW)
+
+
+def test_a_refused_guess_counts_under_the_kind_of_what_the_text_has_in_its_place() -> None:
+    rounds = (
+        made((" the", " moon", " is"), 1, " 42"),  # " moon" was guessed where " 42" stands
+        made((".",), 1, " of"),
+        made((" x", " y"), 0, " ship"),
+    )
+    found = figures.of_kinds([rounds])
+    assert {kind: (each.accepted, each.judged) for kind, each in found.items()} == {
+        "glue": (1, 1),
+        "content": (0, 1),
+        "number": (0, 1),
+        "punctuation": (1, 1),
+        "code": (0, 0),
+    }
+
+
+# --- words ---------------------------------------------------------------------------------
+
+
+def line(drafter: str, k: int, speedup: float, heat: float = 0.0, **families: float) -> Line:
+    found = {name.replace("_", " "): Family(1, 0.5, 1.5, value) for name, value in families.items()}
+    return Line(
+        drafter=drafter, k=k, quality=100.0, temperature=heat, prompts=2, rounds=9, tokens=20,
+        acceptance_rate=0.5, per_position=(0.5,), mean_acceptance_length=1.5, alpha=0.5,
+        draft_ms=1.0, verify_ms=20.0, host_ms=1.0, step_cost=0.1, check_cost=1.1,
+        tokens_per_second=60.0, speedup=speedup, predicted=1.2, same_text=True, families=found,
+        kinds=dict.fromkeys(KINDS, figures.OfKind(2, 1)),
+    )  # fmt: skip
+
+
+def test_the_advice_is_one_sentence() -> None:
+    assert report.advice([line("none", 0, 1.0), line("n-gram", 4, 2.1)]) == (
+        "n-gram, K 4: 2.10x on these prompts."
+    )
+    assert report.advice([line("none", 0, 1.0), line("small", 2, 0.9)]) == (
+        "Nothing here is faster than the target alone; closest is small, K 2: 0.90x."
+    )
+    lines = [
+        line("small", 2, 1.2, copying=1.1, poetry=1.3),
+        line("n-gram", 4, 1.1, copying=2.4, poetry=0.9),
+        line("small", 2, 0.8, heat=1.0, copying=0.9, poetry=0.7),
+    ]
+    assert report.advice(lines) == (
+        "small, K 2: 1.20x on these prompts; n-gram, K 4: 2.40x on copying at T 0; "
+        "nothing helps on copying at T 1; nothing helps on poetry at T 1."
+    )
+    with pytest.raises(ValueError, match="no combination"):
+        report.advice([line("none", 0, 1.0)])
+
+
+def test_tables_keep_every_column_in_a_pipe() -> None:
+    out = StringIO()
+    lines = [line("none", 0, 1.0), line("copy-4g64", 16, 1.25, copying=1.2, open=1.1)]
+    others = [figures.RivalLine("other", "what it is", 2, 9, 20.0, 3.1, True)]
+    report.show(lines, others, report.console_for(out))
+    words = out.getvalue()
+    assert "…" not in words
+    for each in ("1.25x", "0.100", "by position", "copying", "3.10x that"):
+        assert each in words
+
+
+# --- prompts -------------------------------------------------------------------------------
+
+
+def test_the_curated_prompts_are_read_with_their_families() -> None:
+    curated = texts.load([])
+    assert {"knowledge", "copying", "code"} <= {text.family for text in curated}
+    assert any(not text.chat for text in curated)
+
+
+def test_headings_name_families_and_files_name_the_rest(tmp_path: Path) -> None:
+    plain = tmp_path / "mine.txt"
+    plain.write_text("one\n\n# poetry\n two \n#3 is a prompt\n")
+    lines = tmp_path / "more.jsonl"
+    lines.write_text('{"prompt": "three", "family": "code"}\n\n{"text": "four", "chat": false}\n')
+    assert texts.load([plain, lines]) == [
+        Text("one", True, "mine"),
+        Text("two", True, "poetry"),
+        Text("#3 is a prompt", True, "poetry"),
+        Text("three", True, "code"),
+        Text("four", False, "more"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("a.txt", b"\n \n", "no prompt"),
+        ("a.txt", b"# only a heading\n", "no prompt"),
+        ("a.txt", b"\xff\xfe\x00", "UTF-8"),
+        ("a.jsonl", b'{"prompt": "x"}\nx', "line 2 is not JSON"),
+        ("a.jsonl", b"[1]", "line 1 must be an object"),
+        ("a.jsonl", b'{"prompt": " "}', "line 1 has no prompt"),
+        ("a.jsonl", b'{"prompt": "x", "chat": "yes"}', "chat must be"),
+        ("a.json", b"{", "not JSON"),
+    ],
+)
+def test_what_is_no_list_of_prompts_is_refused(
+    tmp_path: Path, name: str, content: bytes, says: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=says):
+        texts.load([path])
+
+
+# --- the command ---------------------------------------------------------------------------
+
+
+def ordered(*words: object) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    arguments.add_bench(parser)
+    return parser.parse_args([str(word) for word in words])
+
+
+def run(engine: assembly.Engine, *words: object) -> int:
+    return command.main(engine, command.read(ordered(*words)))
+
+
+def test_the_command_prints_tables_and_advice_and_writes_json_and_csv(
     engine: assembly.Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    texts = tmp_path / "texts.txt"
-    texts.write_text("one two one two\n\nthree\n")
-    args = argparse.Namespace(
-        prompts=texts, drafter=["n-gram"], k=(1, 3), quality=[100.0], temperature=0.0,
-        max_new_tokens=8, json=tmp_path / "out.json", csv=tmp_path / "out.csv",
-    )  # fmt: skip
-    assert bench.main(engine, args) == 0
-    table = capsys.readouterr().out
-    assert [line.split()[0] for line in table.splitlines()] == [
-        "drafter", "none", "n-gram", "n-gram", "best:",
-    ]  # fmt: skip
-    body = json.loads(args.json.read_text())
+    prompts, out, table = tmp_path / "texts.txt", tmp_path / "out.json", tmp_path / "out.csv"
+    prompts.write_text("one two one two\n\nthree\n")
+    words = ("--drafter", "n-gram", "--k", "auto,1,3", "--max-new-tokens", 8, "--json", out)
+    assert run(engine, "--prompts", prompts, *words, "--csv", table) == 0
+    printed = capsys.readouterr().out
+    for row in ("the target alone", "n-gram, K auto", "n-gram, K 1", "n-gram, K 3"):
+        assert row in printed
+    assert printed.rstrip().splitlines()[-1].endswith(".")
+    body = json.loads(out.read_text())
     assert body["machine"]["device"] == "cpu"
     assert [text["prompt"] for text in body["prompts"]] == ["one two one two", "three"]
-    rows = list(csv.DictReader(args.csv.open()))
-    assert [row["k"] for row in rows] == ["0", "1", "3"]
+    assert set(body["lines"][1]["kinds"]) == set(KINDS)
+    rows = list(csv.DictReader(table.open()))
+    assert [row["k"] for row in rows] == ["0", "auto", "1", "3"]
+    assert rows[3]["position_3"] != ""
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.csv", "out.json", "texts.txt"]
+
+
+def test_what_was_measured_before_an_interruption_is_printed_and_written(
+    engine: assembly.Engine,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    taken = iter(range(100))
+    take = Tally.take
+
+    def interrupted(self: Tally, number: int, text: Text, tokens: int) -> None:
+        if next(taken) == 3:
+            raise KeyboardInterrupt
+        take(self, number, text, tokens)
+
+    monkeypatch.setattr(Tally, "take", interrupted)
+    out = tmp_path / "out.json"
+    words = ("--drafter", "n-gram", "--k", 2, "--max-new-tokens", 8, "--json", out)
+    assert run(engine, *words) == 130
+    said = capsys.readouterr()
+    assert "n-gram, K 2" in said.out
+    assert "Interrupted: 1 of " in said.err
+    assert [each["prompts"] for each in json.loads(out.read_text())["lines"]] == [1, 2]
+
+
+def test_files_that_cannot_be_written_are_refused_before_anything_is_measured(
+    tmp_path: Path,
+) -> None:
+    for option in ("--json", "--csv"):
+        with pytest.raises(OSError, match="nowhere"):
+            command.read(ordered(option, tmp_path / "nowhere" / "out"))
+        with pytest.raises(IsADirectoryError):
+            command.read(ordered(option, tmp_path))
+
+
+def test_every_drafter_is_the_default_and_has_a_name() -> None:
+    assert command.read(ordered()).drafters == []
+    assert command.read(ordered("--drafter", "all")).drafters == []
 
 
 def test_an_unknown_drafter_is_refused_before_anything_is_measured(
     engine: assembly.Engine,
 ) -> None:
-    args = argparse.Namespace(
-        prompts=None, drafter=["nobody"], k=(1,), quality=[100.0], temperature=0.0,
-        max_new_tokens=8, json=None, csv=None,
-    )  # fmt: skip
     with pytest.raises(ValueError, match="nobody"):
-        bench.main(engine, args)
+        run(engine, "--drafter", "nobody")
 
 
-def test_a_file_without_prompts_is_refused(tmp_path: Path) -> None:
-    empty = tmp_path / "empty.txt"
-    empty.write_text("\n \n")
-    with pytest.raises(ValueError, match="no prompt"):
-        bench.load_texts(empty)
+# --- others --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Parrot:
+    """A rival that writes the same ids whatever it is asked, ten a second."""
+
+    ids: tuple[int, ...]
+    name: str = "parrot"
+    what: str = "says what it always says"
+    asked: list[list[int]] = field(default_factory=list)
+
+    def write(self, prompt: Sequence[int], tokens: int) -> Written:
+        self.asked.append(list(prompt))
+        return Written(self.ids, 0.1 * len(self.ids), len(self.ids))
+
+
+def test_a_rival_reads_our_very_prompt_and_is_measured_beside_us(engine: assembly.Engine) -> None:
+    parrot = Parrot((1, 2, 3))
+    planned = sweep.plan(engine, TEXTS, SWEEP[:1], [parrot])
+    (found,) = figures.rival_lines(sweep.measure(planned, 8))
+    assert found.tokens_per_second == pytest.approx(10.0)
+    assert found.same_text is False
+    assert found.ours is not None
+    assert found.ours > 1
+    chars = [engine.begin(sweep.Start("abcabcabcabc", False)).header.prompt_tokens]
+    assert parrot.asked[0] == [token.id for token in chars[0]]
+
+
+def test_transformers_on_the_same_weights_writes_the_same_text(
+    engine: assembly.Engine, folder: Path
+) -> None:
+    """Plain and with prompt lookup; the target has no small drafter here."""
+    from torch import float32
+
+    others = rivals.rivals(
+        ["transformers"], rivals.Setting(folder, None, None, "cpu", float32, threads=1)
+    )
+    planned = sweep.plan(engine, TEXTS, SWEEP[:1], others)
+    found = figures.rival_lines(sweep.measure(planned, 12))
+    assert [each.name for each in found] == ["transformers plain", "transformers lookup"]
+    assert all(each.same_text for each in found)
+    assert all(each.tokens_per_second for each in found)
+
+
+@pytest.mark.parametrize(
+    ("names", "gguf", "says"),
+    [
+        (["flashspec"], None, "pip install flashspec"),
+        (["llama.cpp"], None, "pip install llama-cpp-python"),
+        ([], Path("nowhere.gguf"), "no file"),
+        (["transformers"], None, None),
+    ],
+)
+def test_an_engine_that_is_not_there_is_refused_with_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, names: list[str], gguf: Path | None, says: str | None
+) -> None:
+    monkeypatch.setattr(rivals, "find_spec", lambda module: module == "transformers" or None)
+    problem = rivals.missing(names, gguf)
+    assert problem is None if says is None else says in (problem or "")

@@ -160,6 +160,12 @@ def test_a_k_that_the_engine_chose_is_no_change_of_setting():
     assert Stats.of(found[0][1]).histogram == (0, 3, 0, 0, 0)
 
 
+def test_a_position_is_judged_by_the_rounds_that_asked_for_it():
+    stats = Stats.of([made(1, 1), made(3, 3), made(0, 3), made(1, 1)])
+    assert stats.asked == (4, 2, 2)
+    assert stats.per_position == (0.75, 0.5, 0.5)
+
+
 @pytest.mark.parametrize(
     ("alpha", "k", "tokens"),
     [(0.5, 1, 1.5), (0.5, 4, 1.9375), (0.7, 5, 2.9412), (0.8, 4, 3.3616), (0.95, 5, 5.2982),

@@ -1,0 +1,168 @@
+"""Decodes every prompt under every setting, in turns.
+
+Contenders are combinations of drafter, k, quality and temperature, the target alone at each
+temperature, and other people's engines. They take turns, prompt by prompt and in a rotating
+order, so that a machine that warms up or is disturbed treats them alike; each is warmed up
+first. Whoever wants to keep what was measured is told after every prompt.
+
+Knows how to decode and to wait its turn; what it amounts to is `figures`' business.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
+
+from engine.bench.rivals import Rival, Written
+from engine.bench.texts import Text
+from engine.requests import Start
+from engine.trace import Law, Round, Settings
+
+if TYPE_CHECKING:
+    from engine.assembly import Engine
+
+WARM_UP_TOKENS = 12
+_NO_LAW = Law((), 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a combination wrote to one prompt; `seconds` on the clock on the wall, prompt apart."""
+
+    rounds: tuple[Round, ...]
+    seconds: float
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        return tuple(token.id for each in self.rounds for token in each.committed)
+
+
+class Contender(Protocol):
+    """Somebody who takes turns."""
+
+    @property
+    def name(self) -> str: ...
+    def take(self, number: int, text: Text, tokens: int) -> None:
+        """Decode prompt `number` and keep what came of it."""
+
+    def warm_up(self, text: Text) -> None:
+        """Do the like once, unmeasured."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """A combination, and its replies by the number of the prompt."""
+
+    settings: Settings
+    engine: Engine | None = None
+    replies: dict[int, Reply] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return f"{self.settings.drafter}, K {self.settings.k_as_set}"
+
+    def take(self, number: int, text: Text, tokens: int) -> None:
+        self.replies[number] = self._decode(text, tokens)
+
+    def warm_up(self, text: Text) -> None:
+        self._decode(text, WARM_UP_TOKENS)
+
+    def _decode(self, text: Text, tokens: int) -> Reply:
+        assert self.engine is not None
+        start = Start(text.prompt, text.chat, self.settings, max_new_tokens=tokens)
+        session = self.engine.begin(start)
+        began = time.perf_counter()
+        rounds = list(session.rounds())
+        return Reply(tuple(map(_slim, rounds)), time.perf_counter() - began)
+
+
+@dataclass(slots=True)
+class RivalTally:
+    """Somebody else's engine, and what it wrote by the number of the prompt."""
+
+    rival: Rival
+    engine: Engine
+    replies: dict[int, Written] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.rival.name
+
+    def take(self, number: int, text: Text, tokens: int) -> None:
+        self.replies[number] = self.rival.write(self._prompt(text), tokens)
+
+    def warm_up(self, text: Text) -> None:
+        self.rival.write(self._prompt(text), WARM_UP_TOKENS)
+
+    def _prompt(self, text: Text) -> list[int]:
+        """The very ids our own engine reads."""
+        run = self.engine.begin(Start(text.prompt, text.chat, max_new_tokens=0))
+        return [token.id for token in run.header.prompt_tokens]
+
+
+@dataclass(slots=True)
+class Sweep:
+    """All that was asked for, and how far it has come."""
+
+    texts: Sequence[Text]
+    alone: list[Tally]
+    tallies: list[Tally]
+    rivals: list[RivalTally]
+    interrupted: bool = False
+
+    @property
+    def contenders(self) -> list[Contender]:
+        return [*self.alone, *self.tallies, *self.rivals]
+
+    @property
+    def turns(self) -> int:
+        """Replies to be written in all."""
+        return len(self.texts) * len(self.contenders)
+
+
+def plan(
+    engine: Engine, texts: Sequence[Text], sweep: Iterable[Settings], rivals: Iterable[Rival] = ()
+) -> Sweep:
+    """A sweep of these settings, and of the target alone at each of their temperatures."""
+    tallies = [Tally(settings, engine) for settings in sweep]
+    temperatures = sorted({tally.settings.temperature for tally in tallies})
+    alone = [
+        Tally(Settings(drafter="none", k=0, temperature=each, speculative=False), engine)
+        for each in temperatures
+    ]
+    return Sweep(texts, alone, tallies, [RivalTally(each, engine) for each in rivals])
+
+
+def measure(
+    sweep: Sweep,
+    tokens: int,
+    step: Callable[[str], None] = lambda words: None,
+    keep: Callable[[Sweep], None] = lambda sweep: None,
+) -> Sweep:
+    """Run the sweep: up to `tokens` tokens a reply. Ctrl-C ends it early, with what there is.
+
+    `step` hears of every turn before it is taken, and `keep` gets the sweep after each prompt.
+    """
+    contenders = sweep.contenders
+    try:
+        for each in contenders:
+            step(f"warming up {each.name}")
+            each.warm_up(sweep.texts[0])
+        for number, text in enumerate(sweep.texts):
+            turn = number % len(contenders)
+            for each in contenders[turn:] + contenders[:turn]:
+                step(f"prompt {number + 1} of {len(sweep.texts)}: {each.name}")
+                each.take(number, text, tokens)
+            keep(sweep)
+    except KeyboardInterrupt:
+        sweep.interrupted = True
+    return sweep
+
+
+def _slim(made: Round) -> Round:
+    """The round without its laws: a sweep keeps thousands of rounds."""
+    guesses = tuple(replace(guess, draft_law=_NO_LAW, target_law=_NO_LAW) for guess in made.guesses)
+    emitted = made.emitted and replace(made.emitted, law=_NO_LAW, target_law=_NO_LAW)
+    return replace(made, guesses=guesses, emitted=emitted)
