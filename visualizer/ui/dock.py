@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 from imgui_bundle import imgui
@@ -18,6 +19,7 @@ from visualizer.ui.style import SMALL_SIZE
 SLIDER_K = (1.0, 8.0)
 SLIDER_TEMPERATURE = 1.5
 HISTOGRAM_HEIGHT = (138.0, 270.0)  # least and most, design pixels
+ASIDE = 46.0  # width of a small switch beside a field, design pixels
 COMPACT = 760.0  # design pixels: a dock less high leaves remarks to tooltips
 
 
@@ -29,7 +31,7 @@ def draw(ui: Ui, rect: Rect, model: UiModel) -> None:
         imgui.begin_disabled(not model.engine.expected)  # a recording only shows its settings
         _mode(ui, model.state.settings)
         _drafter(ui, model, compact)
-        _k(ui, model.state.settings)
+        _k(ui, model, compact)
         _quality(ui, model.state.settings)
         _temperature(ui, model.state.settings)
         _prompt(ui, model, lines=2 if compact else 3)
@@ -99,13 +101,28 @@ def _auto_header(model: UiModel) -> RunHeader | None:
     return header if header is not None and header.settings.drafter == "auto" else None
 
 
-def _k(ui: Ui, settings: Settings) -> None:
+def _k(ui: Ui, model: UiModel, compact: bool) -> None:
+    """K, by hand or left to the engine: then the dial shows the K of the present round, and why."""
+    settings, hud = model.state.settings, model.hud
+    now = hud.settings.k if settings.auto_k and hud.settings is not None else settings.k
     value = _dial(
-        ui, "k", "Guesses, K", f"{settings.k}", settings.k, SLIDER_K, 1.0,
-        enabled=settings.speculative,
+        ui, "k", "Guesses, K", f"{now}", now, SLIDER_K, 1.0, enabled=settings.speculative,
+        aside=lambda: _auto_k(ui, settings, now),
     )  # fmt: skip
     if value is not None:
-        ui.emit(act.ChangeSettings(replace(settings, k=round(value))))
+        ui.emit(act.ChangeSettings(replace(settings, k=round(value), auto_k=False)))
+    if settings.chooses_k and hud.k_reason and not compact:
+        _note(ui, hud.k_reason, lines=2)
+
+
+def _auto_k(ui: Ui, settings: Settings, now: int) -> None:
+    """The switch beside the field: on, the engine chooses; off, the K it had last stays."""
+    chosen = 0 if settings.auto_k else -1
+    pressed = widgets.segmented(ui.style, "auto-k", ("auto",), chosen, ASIDE * ui.style.unit)
+    ui.mark("auto-k")
+    imgui.set_item_tooltip("As many guesses as pay, from what the rounds so far measured")
+    if pressed is not None:
+        ui.emit(act.ChangeSettings(replace(settings, k=now, auto_k=not settings.auto_k)))
 
 
 def _quality(ui: Ui, settings: Settings) -> None:
@@ -204,16 +221,25 @@ def _dial(
     span: tuple[float, float],
     step: float,
     enabled: bool = True,
+    aside: Callable[[], None] | None = None,
 ) -> float | None:
-    """A label, a field to type the value into, and a slider; returns a newly chosen value."""
+    """A label, a field to type the value into, and a slider; returns a newly chosen value.
+
+    `aside` draws a control of width `ASIDE` before the field.
+    """
     _space(ui, 1)
     imgui.begin_disabled(not enabled)
     unit = ui.style.unit
     width = 58 * unit
     room = imgui.get_content_region_avail().x - width
     imgui.align_text_to_frame_padding()
-    widgets.text(widgets.elided(label, room - 4 * unit), ui.style.palette.text)
-    imgui.same_line(imgui.get_cursor_pos_x() + room)
+    left = imgui.get_cursor_pos_x()
+    taken = (ASIDE + 6) * unit if aside is not None else 0.0
+    widgets.text(widgets.elided(label, room - taken - 4 * unit), ui.style.palette.text)
+    if aside is not None:
+        imgui.same_line(left + room - taken)
+        aside()
+    imgui.same_line(left + room)
     imgui.set_next_item_width(width)
     _, typed = imgui.input_text(f"##{name}-field", shown, imgui.InputTextFlags_.auto_select_all)
     entered = _number(typed) if imgui.is_item_deactivated_after_edit() else None
