@@ -1,0 +1,321 @@
+"""Rounds decided on the device: the same verdicts, the same texts, and one read by the host."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from engine import device_round, sampling
+from engine.decode import Session
+from engine.device_round import Drawn, Laps, judge
+from engine.drafters.model import LayerSkipDrafter, ModelDrafter
+from engine.drafters.ngram import NGramDrafter
+from engine.graphs import GraphKernel
+from engine.llama import Runner
+from engine.trace import Round, Settings
+from engine.verification import Verdict, pick, verify_chain
+from tests.engine import kit
+from tests.engine.kit import TINY, TINY_D, audit, header, session
+from tests.engine.runs import GREEDY, ORACLE, PROMPT
+from tests.engine.test_graphs import Tape
+
+CPU = torch.device("cpu")
+NEAR_ONE = 1 - 2.0**-53
+WARM = Settings(drafter="script", temperature=0.8)
+
+
+# --- the rule ---------------------------------------------------------------------------------
+
+
+def law(chance: random.Random, vocab: int, dtype: torch.dtype) -> Tensor:
+    """A law with impossible tokens, or certain of one; sometimes a copy of a common one."""
+    kind = chance.random()
+    if kind < 0.2:
+        return torch.eye(vocab, dtype=dtype)[chance.randrange(vocab)]
+    weights = [0.0 if chance.random() < 0.3 else chance.random() ** 2 for _ in range(vocab)]
+    weights[chance.randrange(vocab)] = 1.0 if kind < 0.9 else 1e-6
+    values = torch.tensor(weights, dtype=dtype)
+    return values / values.sum()
+
+
+def table(seed: int) -> tuple[Tensor, Tensor, list[int], list[float], float]:
+    """Arguments of one verification."""
+    chance = random.Random(seed)
+    k, vocab = chance.randrange(6), chance.randrange(3, 9)
+    dtype = chance.choice((torch.float32, torch.float64))
+    target = torch.stack([law(chance, vocab, dtype) for _ in range(k + 1)])
+    draft = [target[i] if chance.random() < 0.2 else law(chance, vocab, dtype) for i in range(k)]
+    tokens = [pick(each, chance.random()) for each in draft]
+    draws = [chance.choice((0.0, NEAR_ONE, chance.random(), chance.random())) for _ in range(k + 1)]
+    drafts = torch.stack(draft) if draft else target.new_zeros(0, vocab)
+    return target, drafts, tokens, draws[:k], draws[k]
+
+
+def same(first: Verdict, second: Verdict) -> bool:
+    return (
+        (first.accepted, first.token, first.kind, first.accept_probs)
+        == (second.accepted, second.token, second.kind, second.accept_probs)
+    ) and torch.equal(first.emit_probs.double(), second.emit_probs.double())
+
+
+def as_drawn(tokens: list[int]) -> Drawn:
+    return Drawn(torch.tensor(tokens, dtype=torch.long), Laps(CPU))
+
+
+def test_the_verdict_is_that_of_the_rule_whatever_the_laws_and_draws():
+    for seed in range(1500):
+        target, draft, tokens, draws, emit = table(seed)
+        expected = verify_chain(target, draft, tokens, draws, emit)
+        assert same(judge(target, draft, tokens, draws, emit), expected), seed
+        drawn = as_drawn(tokens)
+        assert same(judge(target, draft, drawn, draws, emit), expected), seed
+        assert list(drawn) == tokens
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        lambda t, d, x, a, e: judge(t.roll(1, 0), d, x, a, e),
+        lambda t, d, x, a, e: judge(t, d, x, [1 - each for each in a], e),
+        lambda t, d, x, a, e: replace(judge(t, d, x, a, e), token=pick(t[-1], e)),
+    ],
+    ids=["a row too far", "draws upside down", "no residual"],
+)
+def test_a_broken_verdict_is_noticed(broken):
+    chains = [table(seed) for seed in range(200)]
+    assert not all(same(broken(*chain), verify_chain(*chain)) for chain in chains)
+
+
+@pytest.mark.parametrize("fault", ["nan law", "no mass", "impossible guess"])
+def test_what_the_rule_refuses_is_refused_with_the_same_words(fault):
+    target, draft = torch.full((2, 4), 0.25), torch.full((1, 4), 0.25)
+    if fault == "impossible guess":
+        draft[0, 1] = 0.0
+    else:
+        target[:] = torch.nan if fault == "nan law" else 0.0
+    words = []
+    for rule in (judge, verify_chain):
+        with pytest.raises(ValueError) as refused:
+            rule(target, draft, [1], [0.5], 0.5)
+        words.append(str(refused.value))
+    assert words[0] == words[1]
+
+
+def test_a_guess_drawn_from_no_law_is_refused_when_it_is_read():
+    laws = torch.full((2, 4), 0.25)
+    nothing = device_round.pick(laws[0] * torch.nan, torch.tensor([0.5], dtype=torch.float64))
+    assert nothing.tolist() == [-1]
+    with pytest.raises(ValueError, match="not finite"):
+        judge(laws, laws[:1], Drawn(nothing, Laps(CPU)), [0.5], 0.5)
+
+
+def test_a_token_is_picked_as_the_rule_picks_it():
+    chance = random.Random(0)
+    for number in range(1500):
+        probs = law(chance, 7, (torch.float32, torch.float64)[number % 2]) * chance.uniform(0.5, 2)
+        for draw in (0.0, NEAR_ONE, chance.random()):
+            found = device_round.pick(probs, torch.tensor([draw], dtype=torch.float64))
+            assert int(found) == pick(probs, draw)
+    tail = torch.tensor([0.5, 0.5, 1e-30, 0.0])  # too small to move the sum: never out of reach
+    assert int(device_round.pick(tail, torch.tensor([NEAR_ONE], dtype=torch.float64))) == 1
+
+
+@pytest.mark.parametrize("top_p", [0.1, 0.5, 0.9, 0.99])
+def test_a_nucleus_found_by_sorting_is_the_nucleus(top_p):
+    for seed in range(50):
+        logits = torch.randn(200, generator=torch.Generator().manual_seed(seed)).double()
+        probs = (2 * logits).round().softmax(-1)  # many equals
+        expected = sampling.nucleus(probs, top_p)
+        assert sampling.sorted_nucleus(probs, 1.0 - top_p).equal(expected)
+
+
+# --- whole runs -------------------------------------------------------------------------------
+
+
+def recorded(weights=TINY, context=128, same_bits=False) -> Runner:
+    kernel = GraphKernel(weights, context, Tape, same_bits)
+    return Runner(weights, context, kernel, kernel.new_cache())
+
+
+DRAFTERS = {
+    "another model": lambda target: ModelDrafter("model", Runner(TINY_D)),
+    "a recorded copy": lambda target: ModelDrafter("copy", recorded()),
+    "layer skip": lambda target: LayerSkipDrafter(1, target.first_layers(1)),
+    "n-gram": lambda target: NGramDrafter(),
+}
+
+
+def run_of(settings: Settings, drafter: str, on_device: bool, record: bool = False) -> Session:
+    target = recorded(same_bits=True) if record else Runner(TINY)
+    run = session(target, DRAFTERS[drafter](target), header(PROMPT, settings))
+    if on_device:
+        stay_on_device(run)
+    return run
+
+
+def stay_on_device(run: Session) -> None:
+    """Do on this CPU what is done on CUDA."""
+    run._on_device = True
+    run.rule = judge
+
+
+def story(rounds: Iterator[Round]) -> list[object]:
+    """All of the rounds but their times, numbers to nine places."""
+
+    def told(value: object) -> object:
+        if isinstance(value, float):
+            return round(value, 9)
+        if hasattr(value, "__slots__"):
+            return tuple(told(getattr(value, name)) for name in value.__slots__)
+        return tuple(map(told, value)) if isinstance(value, tuple) else value
+
+    still = {"draft_step_seconds": (), "verify_seconds": 0.0, "evidence_seconds": 0.0}
+    return [told(replace(made, **still)) for made in rounds]
+
+
+@pytest.mark.parametrize("drafter", DRAFTERS)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"temperature": 0.0},
+        {},
+        {"quality": 60.0},
+        {"temperature": 0.0, "quality": 30.0, "k": 6},
+        {"top_k": 5, "top_p": 0.8, "k": 2},
+        {"repetition_penalty": 1.3, "k": 1},
+    ],
+    ids=str,
+)
+def test_a_run_is_the_same_wherever_it_is_decided(drafter, changes):
+    settings = replace(WARM, **changes)
+    expected = run_of(settings, drafter, on_device=False)
+    told = story(expected.rounds())
+    for record in (False, True):
+        run = run_of(settings, drafter, on_device=True, record=record)
+        assert story(run.rounds()) == told
+        assert run.ids == expected.ids
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_caches_are_right_after_every_round_though_nobody_knew_the_guesses(seed):
+    chance = random.Random(seed)
+    target, draft = Runner(TINY), Runner(TINY_D if seed % 2 else TINY)
+    drafter = ModelDrafter("model", draft)
+    run = session(target, drafter, header(PROMPT, GREEDY))
+    stay_on_device(run)
+    while run.finished is None:
+        back = run.made - (run.made > 2 and chance.random() < 0.2)
+        run.rewind(back, replace(GREEDY, k=chance.randrange(7)))
+        if run.finished is None:
+            run.advance()
+        audit(target, run.ids)
+        audit(draft, drafter._known)
+        assert draft.length == len(drafter._known)
+    assert kit.committed(run) == ORACLE[:24]
+
+
+def test_numbers_that_are_not_finite_are_one_sentence_and_no_token():
+    spoiled = replace(TINY_D, head=TINY_D.head * torch.nan)
+    run = session(Runner(TINY), ModelDrafter("model", Runner(spoiled)), header(PROMPT, WARM))
+    stay_on_device(run)
+    with pytest.raises(ValueError, match="not finite"):
+        run.advance()
+    assert kit.committed(run) == []
+
+
+# --- reads and times --------------------------------------------------------------------------
+
+
+class NoReads(TorchDispatchMode):
+    """Notices what would make a host wait for its device."""
+
+    WAITS = frozenset(
+        (
+            torch.ops.aten._local_scalar_dense.default,
+            torch.ops.aten.nonzero.default,
+            torch.ops.aten.masked_select.default,
+            torch.ops.aten.equal.default,
+        )
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        masks = func is torch.ops.aten.index.Tensor and any(
+            each is not None and each.dtype == torch.bool for each in args[1]
+        )
+        if func in self.WAITS or masks:
+            self.seen.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+@contextmanager
+def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """How many values each read brought to the host."""
+    reads: list[int] = []
+    real = device_round.read
+    monkeypatch.setattr(
+        device_round, "read", lambda values: reads.append(len(values)) or real(values)
+    )
+    yield reads
+
+
+def decide(run: Session) -> int:
+    """Everything a round's clock runs for. Returns the guesses checked."""
+    _, proposal = run._propose(run.made, run._settings)
+    check = run._check(proposal, run.made)
+    run.checked = check
+    return len(check.proposal.tokens)
+
+
+@pytest.mark.parametrize("drafter", DRAFTERS)
+@pytest.mark.parametrize("changes", [{}, {"temperature": 0.0}, {"quality": 50.0}, {"top_k": 3}])
+def test_the_host_reads_once_a_round(monkeypatch, drafter, changes):
+    run = run_of(replace(WARM, **changes), drafter, on_device=True, record=True)
+    for _ in range(4):
+        with counted(monkeypatch) as reads, NoReads() as waits:
+            k = decide(run)
+        assert reads == [3 * k + 2]
+        assert waits.seen == []
+        run._commit(run.checked)
+
+
+def test_a_round_that_reads_more_is_noticed():
+    run = run_of(WARM, "another model", on_device=False)
+    with NoReads() as waits:
+        decide(run)
+    assert waits.seen
+
+
+def test_times_are_those_of_the_work_and_add_up():
+    run = run_of(replace(WARM, k=4), "another model", on_device=True)
+    run.advance()
+    began = run._now()
+    made = run.advance()
+    took = run._now() - began
+    assert len(made.draft_step_seconds) == len(made.guesses) == 4
+    assert all(seconds > 0 for seconds in (*made.draft_step_seconds, made.verify_seconds))
+    whole = sum(made.draft_step_seconds) + made.verify_seconds
+    assert whole + made.evidence_seconds <= took
+    assert run.measure_baseline().pass_seconds > 0
+
+
+def test_laps_end_where_they_are_marked(monkeypatch):
+    ticks = itertools.count(10.0, 0.5)
+    monkeypatch.setattr(device_round.time, "perf_counter", lambda: next(ticks))
+    laps = Laps(CPU)
+    laps.mark()
+    laps.mark()
+    assert (laps.began, tuple(laps), len(laps)) == (10.0, (0.5, 0.5), 2)
+    assert (laps[0], laps[:1]) == (0.5, (0.5,))
+    assert Drawn(torch.tensor([1]), laps).drawn_at == 11.0
