@@ -98,7 +98,8 @@ class RivalTally:
 
     def _prompt(self, text: Text) -> list[int]:
         """The very ids our own engine reads."""
-        run = self.engine.begin(Start(text.prompt, text.chat, max_new_tokens=0))
+        start = Start(text.prompt, text.chat, Settings(drafter="none"), max_new_tokens=0)
+        run = self.engine.begin(start)
         return [token.id for token in run.header.prompt_tokens]
 
 

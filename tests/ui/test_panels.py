@@ -174,6 +174,34 @@ def test_the_k_dial_reaches_both_ends(overlay: Overlay) -> None:
         assert actions[0] == act.ChangeSettings(Settings(k=k))
 
 
+def auto_k(k: int = 3) -> UiModel:
+    """Auto K is on, and the present round was made with `k`."""
+    round_settings = Settings(k=k, auto_k=True)
+    reason = "K 3: a 4th guess would survive 31 % of the time and costs 1.9 ms"
+    return model(
+        state=ViewState(settings=Settings(auto_k=True)),
+        hud=told(settings=round_settings, k_reason=reason),
+    )
+
+
+def test_k_can_be_left_to_the_engine_and_taken_back(overlay: Overlay) -> None:
+    (on,) = click(overlay, model(), "auto-k")
+    assert on == act.ChangeSettings(Settings(auto_k=True))
+    (off,) = click(overlay, auto_k(), "auto-k")
+    assert off == act.ChangeSettings(Settings(k=3)), "the K it had last stays"
+
+
+def test_moving_the_k_dial_leaves_auto(overlay: Overlay) -> None:
+    actions = click(overlay, auto_k(), "k", across=1.0)
+    assert actions[0] == act.ChangeSettings(Settings(k=8))
+
+
+def test_an_automatic_k_shows_the_k_of_the_round_and_lets_it_be(overlay: Overlay) -> None:
+    """The dial follows the rounds; nobody asks the engine for that very K."""
+    for k in (3, 0, 7):
+        assert frames(overlay, auto_k(k)) == []
+
+
 @pytest.mark.parametrize(
     ("typed", "k"), [("12", 12), ("0", 0), ("17", 16), ("-3", 0), ("nan", None), ("two", None)]
 )
