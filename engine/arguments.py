@@ -194,6 +194,11 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     add_engine(parser)
     parser.add_argument("--stop", action="append", default=[], metavar="TEXT", help="end there")
     parser.add_argument("--trace", type=Path, metavar="F", help="write the run file there")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="then run the target alone too, and say whether it writes the same",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 

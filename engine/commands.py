@@ -34,6 +34,7 @@ from engine.trace import (
     RunFailed,
     RunFinished,
     RunHeader,
+    RunProof,
     Settings,
     Trace,
 )
@@ -60,7 +61,12 @@ class WrongUse(CommandError):
 
 
 def run(args: argparse.Namespace) -> int:
-    """One run in this terminal. Returns 130 when interrupted; what was written stays."""
+    """One run in this terminal. Returns 130 when interrupted; what was written stays.
+
+    With ``--check`` the target alone is run after it; 1 when it would have written another text.
+    """
+    if args.check and args.temperature > 0:
+        raise WrongUse("--check compares texts, at temperature 0; `prove` compares sampled laws.")
     with Progress() as progress:
         start = start_of(args)
         engine = _open(args, progress, start)
@@ -81,13 +87,21 @@ def run(args: argparse.Namespace) -> int:
             raise
         assert session.finished is not None
         keep(session.finished)
-    result = Trace(session.header, tuple(rounds), session.finished)
+        if text is not None:
+            text.close()
+        proof = _proof(engine) if args.check else None
+        if proof is not None:
+            keep(proof)
+    result = Trace(session.header, tuple(rounds), session.finished, proof)
     if text is None:
         print(json.dumps(summary(session.header, result)), flush=True)
     else:
-        text.close()
         print(closing_line(session.header, result.rounds), file=sys.stderr)
-    return 130 if session.finished.reason == "cancelled" else 0
+    if proof is not None:
+        print(proof.words, file=sys.stderr)
+    if session.finished.reason == "cancelled":
+        return 130
+    return 0 if proof is None or proof.holds else 1
 
 
 def fetch(args: argparse.Namespace) -> int:
@@ -251,6 +265,7 @@ def summary(header: RunHeader, run: Trace) -> dict[str, Any]:
         "top_p": settings.top_p,
         "repetition_penalty": settings.repetition_penalty,
         "seed": header.seed,
+        "lossless": codec.to_plain(run.proof),
         "prompt": header.prompt,
     }
 
@@ -288,6 +303,19 @@ def _open(args: argparse.Namespace, progress: Progress, first: Start | None = No
     for name in [args.drafter] if isinstance(args.drafter, str) else args.drafter:
         _allow(partial(engine.check, Settings(drafter=name)))
     return engine
+
+
+def _proof(engine: Engine) -> RunProof | None:
+    """The run begun last against the target alone; None when interrupted, or without any text."""
+    beside = engine.beside()
+    if beside is None:
+        return None
+    with Progress() as progress:
+        progress.say("check", "Running the target alone beside it")
+        try:
+            return beside.finish()
+        except KeyboardInterrupt:
+            return None
 
 
 def _allow(ask: Callable[[], T]) -> T:

@@ -9,7 +9,8 @@ import pytest
 
 from engine import codec, trace
 from engine.codec import CodecError
-from engine.trace import EngineState, RunFailed, fold
+from engine.source import events_of
+from engine.trace import EngineState, RunFailed, RunProof, Scored, Token, fold
 from tests.data import write_hand as hand
 
 LINES = [codec.encode(event) for event in hand.EVENTS]
@@ -19,8 +20,21 @@ def test_the_fixture_is_what_the_builder_writes():
     assert hand.PATH.read_text(encoding="utf-8") == "".join(codec.iter_lines(hand.EVENTS))
 
 
+PROOFS = (
+    RunProof(200),
+    RunProof(9, 3, (Scored(Token(1, "a"), 2.5), Scored(Token(2, "b"), 2.0)), ()),
+)
+
+
 @pytest.mark.parametrize(
-    "event", [*hand.EVENTS, RunFailed("out of memory"), EngineState("fetching", "x", 1, 2, 3.5)]
+    "event",
+    [
+        *hand.EVENTS,
+        RunFailed("out of memory"),
+        EngineState("fetching", "x", 1, 2, 3.5),
+        EngineState("refused", "The prompt is empty."),
+        *PROOFS,
+    ],
 )
 def test_every_event_survives_the_trip(event):
     line = codec.encode(event)
@@ -32,6 +46,14 @@ def test_every_event_survives_the_trip(event):
 
 def test_reading_the_fixture_gives_the_run():
     assert codec.read_run(hand.PATH) == fold(hand.EVENTS)
+
+
+def test_a_run_file_keeps_the_proof_and_one_without_still_loads(tmp_path):
+    path = tmp_path / "run.jsonl"
+    path.write_text("".join(codec.iter_lines((*hand.EVENTS, PROOFS[0]))), encoding="utf-8")
+    assert codec.read_run(path).proof == PROOFS[0]
+    assert events_of(path)[-1] == PROOFS[0]
+    assert codec.read_run(hand.PATH).proof is None
 
 
 def test_the_first_line_names_format_and_version():

@@ -28,6 +28,7 @@ from engine.trace import (
     RunFailed,
     RunFinished,
     RunHeader,
+    RunProof,
     Settings,
     Token,
     Trace,
@@ -386,6 +387,9 @@ def test_the_summary_tells_the_run_in_numbers() -> None:
     assert math.isclose(body["verify_seconds"], 0.04)
     assert body["speedup"] is body["baseline_tokens_per_second"] is None
     assert json.loads(json.dumps(body)) == json.loads(json.dumps(body, allow_nan=False))
+    assert body["lossless"] is None
+    checked = commands.summary(header, Trace(header, rounds, RunFinished("eos"), RunProof(4)))
+    assert (checked["lossless"]["tokens"], checked["lossless"]["first_difference"]) == (4, None)
 
 
 # --- what ships --------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from engine.trace import (
     RunFailed,
     RunFinished,
     RunHeader,
+    RunProof,
     Settings,
     Token,
     Trace,
@@ -130,11 +131,28 @@ def test_events_that_cannot_follow_are_refused():
         (started, hand.REJECTED_FIRST),
         (started, Rewind(1, Settings())),
         (started, Rewind(-1, Settings())),
+        (started, RunProof(3)),
+        (started.extend(RunFailed("no memory")), RunProof(3)),
     ):
         with pytest.raises(ValueError):
             run.extend(event)
     with pytest.raises(ValueError):
         RUN[2:]
+
+
+def test_a_proof_belongs_to_the_whole_run_and_goes_with_a_rewind():
+    proven = RUN.extend(RunProof(17))
+    assert proven.proof == RunProof(17)
+    assert proven[:8] == proven
+    assert proven[:7].proof is None
+    assert proven.extend(Rewind(7, Settings())).proof is None
+
+
+def test_a_proof_in_words():
+    assert RunProof(200).words == "lossless: 200 of 200 tokens equal the target alone"
+    differs = RunProof(200, 6)
+    assert differs.words == "differs from the target alone at token 7 of 200"
+    assert (RunProof(200).holds, differs.holds) == (True, False)
 
 
 def test_a_run_may_fail_before_its_header_and_a_rewind_reopens_a_finished_one():

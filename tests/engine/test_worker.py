@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -27,6 +28,7 @@ from engine.trace import (
     RunFailed,
     RunFinished,
     RunHeader,
+    RunProof,
     Settings,
     Trace,
     fold,
@@ -198,6 +200,53 @@ def test_a_new_run_cancels_the_one_before(live: Live) -> None:
     assert isinstance(live.said[cut + 1], RunHeader)
     live.said = live.said[cut + 1 :]
     assert live.finish().end == RunFinished("length")
+
+
+def test_a_greedy_run_is_proven_after_its_end_and_a_sampled_one_is_not(live: Live) -> None:
+    live.start(Start(PROMPT, chat=False, settings=GUESSING, max_new_tokens=20))
+    live.finish()
+    live.until(lambda said: isinstance(said[-1], RunProof))
+    assert live.said[-1] == live.trace.proof == RunProof(20)
+    warm = replace(GUESSING, temperature=1.0)
+    live.start(Start(PROMPT, chat=False, settings=warm, max_new_tokens=20))
+    live.finish()
+    live.settle()
+    assert live.trace.proof is None
+
+
+def test_a_run_that_goes_on_after_its_end_is_proven_anew(live: Live) -> None:
+    """Its last rounds are made, and proven, before the picture has shown them."""
+    live.start(Start(PROMPT, chat=False, settings=GUESSING, max_new_tokens=LOOKAHEAD))
+    live.until(lambda said: bool(said) and isinstance(said[-1], RunProof))
+    live.client.send(Change(replace(GUESSING, k=1)))
+    live.until(lambda said: any(isinstance(each, Rewind) for each in said))
+    live.finish()
+    live.until(lambda said: isinstance(said[-1], RunProof))
+    assert live.trace.proof == RunProof(LOOKAHEAD)
+    assert sum(isinstance(each, RunProof) for each in live.said) == 2
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (Start("  "), "empty"),
+        (Start("x" * 10_000, chat=False), "10000 tokens"),
+        (Start("x", settings=Settings(drafter="nobody")), "n-gram"),
+    ],
+)
+def test_a_refused_run_leaves_the_one_on_stage_alone(live: Live, wrong: Start, words: str) -> None:
+    live.start(Start(PROMPT, chat=False, settings=GUESSING, max_new_tokens=40))
+    straight = [each.committed for each in live.finish().rounds]
+    live.start(Start(PROMPT, chat=False, settings=GUESSING, max_new_tokens=40))
+    live.until(lambda said: bool(rounds_in(said)))
+    live.client.send(wrong)
+    live.until(lambda said: bool(answers_in(said)))
+    (answer,) = answers_in(live.said)
+    assert answer.phase == "refused"
+    assert words in answer.detail
+    run = live.finish()
+    assert run.end == RunFinished("length")
+    assert [each.committed for each in run.rounds] == straight
 
 
 def test_stop_ends_the_run_and_not_the_process(live: Live) -> None:
@@ -381,6 +430,92 @@ def test_a_process_without_a_console_still_speaks_and_ends(tmp_path: Path) -> No
 
 
 # --- the loop alone ----------------------------------------------------------------------
+
+
+class FinishedSession:
+    """A run that has ended before it began."""
+
+    finished = RunFinished("length")
+
+    def __init__(self, header: RunHeader) -> None:
+        self.header = header
+
+
+class SlowProof:
+    """A proof of many passes, each of which may bring the next request."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.passes = 0
+        self.on_pass: Callable[[int], None] = lambda number: None
+        self._error = error
+
+    def advance(self) -> RunProof | None:
+        self.passes += 1
+        self.on_pass(self.passes)
+        if self._error is not None:
+            raise self._error
+        return RunProof(1) if self.passes == 50 else None
+
+
+class ProvingEngine:
+    """Every run has ended at once, and is proven by `proof`."""
+
+    drafters = ()
+
+    def __init__(self, header: RunHeader, proof: SlowProof) -> None:
+        self._header, self._proof = header, proof
+
+    def check(self, settings: Settings) -> None:
+        pass
+
+    def admit(self, start: Start) -> None:
+        pass
+
+    def begin(self, start: Start) -> FinishedSession:
+        return FinishedSession(self._header)
+
+    def beside(self) -> SlowProof:
+        return self._proof
+
+
+def test_a_request_waits_for_one_pass_of_a_proof_at_most(run_header: RunHeader) -> None:
+    said: list[Message] = []
+    inbox: worker.Inbox = queue.SimpleQueue()
+    proof = SlowProof()
+    proof.on_pass = lambda number: inbox.put(Quit()) if number == 3 else None
+    inbox.put(Start("x"))
+    assert Worker(ProvingEngine(run_header, proof), inbox, said.append).work() == 0
+    assert proof.passes == 3
+    assert not any(isinstance(each, RunProof) for each in said)
+
+
+def test_a_proof_that_is_cut_by_a_new_run_is_dropped(run_header: RunHeader) -> None:
+    said: list[Message] = []
+    inbox: worker.Inbox = queue.SimpleQueue()
+    proof = SlowProof()
+    proof.on_pass = lambda number: inbox.put(Stop()) if number == 3 else None
+    inbox.put(Start("x"))
+
+    def emit(message: Message) -> None:
+        said.append(message)
+
+    thread = threading.Thread(target=Worker(ProvingEngine(run_header, proof), inbox, emit).work)
+    thread.start()
+    time.sleep(0.1)
+    inbox.put(Quit())
+    thread.join(5)
+    assert proof.passes == 3, "after the run is dropped nobody goes on proving it"
+    assert not any(isinstance(each, RunProof) for each in said)
+
+
+def test_a_proof_that_fails_is_no_fault_of_the_run_s(run_header: RunHeader) -> None:
+    said: list[Message] = []
+    inbox: worker.Inbox = queue.SimpleQueue()
+    proof = SlowProof(RuntimeError("no room for more rows"))
+    proof.on_pass = lambda number: inbox.put(Quit())
+    inbox.put(Start("x"))
+    assert Worker(ProvingEngine(run_header, proof), inbox, said.append).work() == 0
+    assert said[-1] == RunFinished("length")
 
 
 class BrokenSession:
