@@ -1,5 +1,6 @@
 #version 330
-// A solid block: rounded, satin, filled from below, cracked, with a thin provenance line.
+// A solid block: rounded, satin, filled from below, with a thin provenance line.
+// CRACKED: hairlines run over it; costly where a GPU cannot skip them, so its own variant.
 #include "scene.glsl"
 
 #ifdef VERTEX
@@ -39,7 +40,9 @@ void main() {}
 #else
 #include "lighting.glsl"
 #include "edges.glsl"
+#ifdef CRACKED
 #include "cracks.glsl"
+#endif
 in vec3 world, surface, local;
 flat in vec3 extent;
 flat in vec4 body, filled, edge;
@@ -59,7 +62,9 @@ void main() {
         float meniscus = exp(-abs(local.y - level) * 22.0);
         color += filled.rgb * (0.5 * meniscus * (1.0 - lid));
     }
-    if (state.y > 0.0) color *= 1.0 - 0.85 * cracks(local, extent, state.y);
+#ifdef CRACKED
+    color *= 1.0 - 0.85 * cracks(local, extent, state.y);
+#endif
     float line = edge_line(extent - abs(local), 0.045) * edge.a;
     color = mix(color, edge.rgb * standing(world), line);
     result = vec4(color, 1.0);

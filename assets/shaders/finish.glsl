@@ -1,14 +1,25 @@
 #version 330
 // From scene light to the picture's bytes: bloom, vignette, tone curve, sRGB, dither.
-// SMOOTH: steps along edges are evened out here, where the scene has one sample a pixel.
+// SMOOTH: steps along edges are evened out, where the scene has one sample a pixel. Only what
+// has edges is drawn so: the boxes around things, each pixel of them once (by a depth test).
 // TRANSPARENT: straight alpha, the colour not multiplied by it.
 #ifdef VERTEX
-in vec2 place;
-out vec2 at;
+#ifdef SMOOTH
+#include "scene.glsl"
+in vec3 place;  // -1 or 1 on each axis
+in vec3 center;
+in vec3 half_extent;
+const float RIM = 2.5;  // pixels around a thing that belong to its edge
 void main() {
-    at = place * 0.5 + 0.5;
-    gl_Position = vec4(place, 0.0, 1.0);
+    vec3 across = vec3(view_projection[0].y, view_projection[1].y, view_projection[2].y);
+    float pixel = 2.0 * viewport.w * length(eye.xyz - center) / length(across);  // world units
+    gl_Position = view_projection * vec4(center + place * (half_extent + RIM * pixel), 1.0);
+    gl_Position.z = 0.0;
 }
+#else
+in vec2 place;
+void main() { gl_Position = vec4(place, 1.0, 1.0); }
+#endif
 #endif
 
 #ifdef FRAGMENT
@@ -16,7 +27,7 @@ uniform sampler2D scene;
 uniform sampler2D spill;
 uniform float bloom;
 uniform float vignette;
-in vec2 at;
+vec2 at;
 layout(location = 0) out vec4 result;
 
 const float SHOULDER = 0.76;  // up to here a colour is shown as it is
@@ -65,16 +76,17 @@ vec4 gathered() {
     float little = max((south_west + south_east + north_west + north_east) * 0.03, 0.008);
     float stretch = 1.0 / (min(abs(along.x), abs(along.y)) + little);
     along = clamp(along * stretch, -6.0, 6.0) / vec2(textureSize(scene, 0));
-    vec4 near = 0.5 * (min(texture(scene, at - along / 6.0), 1.5)
-                       + min(texture(scene, at + along / 6.0), 1.5));
-    vec4 far = 0.5 * near + 0.25 * (min(texture(scene, at - along / 2.0), 1.5)
-                                    + min(texture(scene, at + along / 2.0), 1.5));
+    vec4 near = 0.5 * (min(texture(scene, at - along / 6.0), 1.0)
+                       + min(texture(scene, at + along / 6.0), 1.0));
+    vec4 far = 0.5 * near + 0.25 * (min(texture(scene, at - along / 2.0), 1.0)
+                                    + min(texture(scene, at + along / 2.0), 1.0));
     float level = seen(far);
     return level < least || level > most ? near : far;
 }
 #endif
 
 void main() {
+    at = gl_FragCoord.xy / vec2(textureSize(scene, 0));
 #ifdef SMOOTH
     vec4 light = gathered();
 #else

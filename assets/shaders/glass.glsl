@@ -2,7 +2,7 @@
 // Glass: low tint, bright edges, a fresnel rim. What is filled from below is MATTER, which is
 // drawn with the solid blocks: it hides what is behind it, and lettering lies on it.
 // The mesh holds every triangle twice: first the inside, then the outside of the same block,
-// so one draw keeps the right order. Premultiplied output.
+// so one draw keeps the right order. CRACKED: hairlines run over it. Premultiplied output.
 #include "scene.glsl"
 
 #ifdef VERTEX
@@ -22,6 +22,7 @@ void main() {
     mat3 axes = turn(yaw);
     local = local_position();
     world = center + axes * local;
+    world.y = max(world.y, 0.006);  // its foot never fights with the ground
     surface = axes * normal;
     extent = half_extent;
     eye_local = transpose(axes) * (eye.xyz - center);
@@ -36,7 +37,9 @@ void main() {
 #ifdef FRAGMENT
 #include "lighting.glsl"
 #include "edges.glsl"
+#ifdef CRACKED
 #include "cracks.glsl"
+#endif
 #ifdef FRAME
 const float EDGE = 0.050;  // the verify box is mostly its frame
 #else
@@ -89,11 +92,11 @@ void main() {
         color += filled.rgb * (0.6 * meniscus);
         opacity = max(opacity, 0.5 * meniscus);
     }
-    if (state.y > 0.0) {
-        float hairline = cracks(local, extent, state.y) * (inside ? 0.35 : 1.0);
-        color += edge.rgb * hairline;
-        opacity = max(opacity, 0.6 * hairline);
-    }
+#ifdef CRACKED
+    float hairline = cracks(local, extent, state.y) * (inside ? 0.35 : 1.0);
+    color += edge.rgb * hairline;
+    opacity = max(opacity, 0.6 * hairline);
+#endif
     float width = inside ? EDGE : whole_width(EDGE, local, extent, eye_local);
     float line = edge_line(extent - abs(local), width) * edge.a * (inside ? 0.5 * above : 1.0);
     color = mix(color, edge.rgb, line);

@@ -26,7 +26,7 @@ CONTRACTS = {
     "glyph": (GLYPH, geometry.PLACE2, set()),
     "tile": (TILE, geometry.PLACE2, set()),
 }
-DEFINES = {"TAPS": 4, "STEPS": 4}
+DEFINES = {"TAPS": 4, "STEPS": 4, "CRACKED": None}
 GLSL_TYPES = {np.dtype("f4"): "f", np.dtype("u4"): "i"}
 
 

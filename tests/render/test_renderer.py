@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.render import sample
-from visualizer.render import programs, uniforms
+from visualizer.render import batches, uniforms
 from visualizer.render.renderer import BLOOM_THRESHOLD, Renderer
 from visualizer.render.targets import same_shape
 from visualizer.render.uniforms import LIGHT
@@ -177,13 +177,10 @@ def test_edges_are_evened_out_and_lettering_is_not(
     leaning = Camera((0.0, 3.0, 8.0), (0.0, 0.3, 0.0), 0.5, 0.5, 40.0, up=(0.3, 0.95, 0.0))
     block = np.array([sample.block(0.0, 0.0, 3.0, sample.TEXT)], BLOCK)
     glyphs = np.array(sample.letters("HI", 0.0, 0.35, 0.43, 0.4, sample.PROMPT), GLYPH)
-    load, pictures = programs.load, []
-
-    def plain(context, name, defines=None):
-        return load(context, name, {k: v for k, v in (defines or {}).items() if k != "SMOOTH"})
-
-    for kind in (load, plain):
-        monkeypatch.setattr(programs, "load", kind)
+    pictures = []
+    nothing = np.zeros(0, batches.EDGED)
+    for kind in (batches.edged, lambda frame: nothing):
+        monkeypatch.setattr(batches, "edged", kind)
         made = Renderer(gl, SIZE, "software")
         made.draw(replace(empty(), camera=leaning, solids=block, glyphs=glyphs))
         pictures.append(made.pixels().astype(int))

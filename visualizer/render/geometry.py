@@ -91,6 +91,15 @@ def pyramid() -> Mesh:
     return Mesh(vertices, np.array(walls, np.uint32).ravel())
 
 
+def cube() -> Mesh:
+    """A plain box, -1..1 on each axis. Faces wind counter-clockwise from outside."""
+    vertices = np.zeros(8, PLACE3)
+    vertices["place"] = [(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)]
+    faces = [(1, 5, 7, 3), (4, 0, 2, 6), (5, 4, 6, 7), (0, 1, 3, 2), (3, 7, 6, 2), (0, 4, 5, 1)]
+    triangles = [(a, b, c, a, c, d) for a, b, c, d in faces]
+    return Mesh(vertices, np.array(triangles, np.uint32).ravel())
+
+
 def square(low: float, high: float) -> Mesh:
     """Two triangles over ``low..high`` on both axes."""
     vertices = np.zeros(4, PLACE2)

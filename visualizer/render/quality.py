@@ -26,7 +26,7 @@ class Effort:
 
 EFFORTS: Final = MappingProxyType(
     {
-        "software": Effort(0, 512, 4, 2, 4, 2, 6, False, False),
+        "software": Effort(0, 512, 2, 2, 4, 2, 6, False, False),
         "low": Effort(4, 512, 8, 2, 4, 2, 8, False, False),
         "medium": Effort(4, 768, 12, 4, 2, 3, 10, True, False),
         "high": Effort(4, 1024, 24, 5, 2, 4, 16, True, True),

@@ -7,24 +7,20 @@ trusts nothing an earlier pass, or the UI, has left behind.
 from __future__ import annotations
 
 import functools
-import json
-from pathlib import Path
 
 import moderngl
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
-from visualizer.render import geometry, programs, uniforms, voronoi
+from visualizer.render import atlas, batches, geometry, programs, uniforms, voronoi
 from visualizer.render.context import collect
 from visualizer.render.primitive import Primitive
 from visualizer.render.quality import Effort, effort
-from visualizer.render.targets import Targets
+from visualizer.render.targets import WHOLE, Area, Targets, pixels
 from visualizer.stage import frame as contract
 from visualizer.stage.frame import Frame
 from visualizer.stage.view import Quality
 
-FONTS = Path(__file__).parent.parent.parent / "assets" / "fonts"
 SHADOW, ATLAS, MIRROR, SOURCE, SPILL = range(5)  # texture units
 BLOOM_THRESHOLD = 1.15  # linear: above anything lettering or a lit block reaches
 OVER = (moderngl.ONE, moderngl.ONE_MINUS_SRC_ALPHA)  # premultiplied
@@ -48,9 +44,11 @@ class Renderer:
         self.quality = quality
         self.transparent = transparent
         self._effort: Effort = effort(quality)
+        self._smooths = self._effort.samples < 2
+        self._surface: dict[str, str] = {}
         self._targets = Targets(context, size, self._effort)
         self._uniforms = context.buffer(reserve=uniforms.SCENE.itemsize, dynamic=True)
-        self._atlas = _atlas(context, anisotropic=self._effort.reflections)
+        self._atlas = atlas.load(context, anisotropic=self._effort.reflections)
         self._shadow_texture = context.depth_texture((self._effort.shadow_size,) * 2)
         self._shadow_texture.compare_func = "<="
         self._shadow_texture.repeat_x = self._shadow_texture.repeat_y = False
@@ -74,9 +72,14 @@ class Renderer:
             self._targets.picture.use()  # a framebuffer must not be released while bound
             former.release()
 
-    def draw(self, frame: Frame) -> None:
-        """Draw `frame` into `picture`."""
+    def draw(self, frame: Frame, within: Area = WHOLE) -> None:
+        """Draw `frame` into `picture`.
+
+        Where panels hide the stage it need not be drawn: `within` is the rest, as fractions
+        from the lower left. Outside of it the picture is one dark or bright ground.
+        """
         self.context.clear_samplers()
+        self._targets.limit(within)
         self._upload(frame)
         self._draw_shadows()
         self._draw_mirror()
@@ -135,18 +138,18 @@ class Renderer:
             shading["PLAIN"] = None
         floor = {**shading, "REFLECTION": None} if work.mirror else shading
         depth: dict[str, int | None] = {"DEPTH_ONLY": None}
-        load, make = self._load, self._make
+        load, make, cracked = self._load, self._make, self._cracked
         screen = geometry.screen()
         shard = {"color": load("shard", shading), "depth": load("shard", depth)}
         self._solids = make(
-            {"color": load("block", shading), "depth": load("block", depth)},
+            {**cracked("block", shading), "depth": load("block", depth)},
             geometry.rounded_box(work.bevel_steps),
             contract.BLOCK,
         )
         pane = geometry.two_sided_box(work.bevel_steps)
         frame: dict[str, int | None] = {**shading, "FRAME": None}
         matter: dict[str, int | None] = {**shading, "MATTER": None}
-        self._glass = make({"color": load("glass", shading)}, pane, contract.BLOCK)
+        self._glass = make(cracked("glass", shading), pane, contract.BLOCK)
         self._matter = make({"color": load("glass", matter)}, pane, contract.BLOCK)
         self._boxes = make({"color": load("glass", frame)}, pane, contract.BLOCK)
         self._contact = make({"color": load("contact")}, geometry.square(-1, 1), contract.BLOCK)
@@ -174,9 +177,9 @@ class Renderer:
         self._halve = make({"color": load("bloom", {"DOWN": None})}, screen)
         self._widen = make({"color": load("bloom")}, screen)
         finish: dict[str, int | None] = {"TRANSPARENT": None} if self.transparent else {}
-        if work.samples < 2:
-            finish["SMOOTH"] = None
         self._tone = make({"color": load("finish", finish)}, screen)
+        smooth = load("finish", {**finish, "SMOOTH": None})
+        self._edges = make({"color": smooth}, geometry.cube(), batches.EDGED)
         self._copy = make({"color": load("copy")}, screen)
         self._bind_samplers()
 
@@ -184,6 +187,13 @@ class Renderer:
         program = programs.load(self.context, name, defines)
         self._programs.append(program)
         return program
+
+    def _cracked(self, name: str, defines: dict[str, int | None]) -> dict[str, moderngl.Program]:
+        """The program, and its variant with hairlines."""
+        return {
+            "color": self._load(name, defines),
+            "cracked": self._load(name, {**defines, "CRACKED": None}),
+        }
 
     def _make(
         self,
@@ -206,22 +216,28 @@ class Renderer:
         }
         for name, unit in units.items():
             programs.uniforms(self._programs, name, unit)
-        programs.uniforms(self._programs, "spread", _metrics()["spread"])
+        programs.uniforms(self._programs, "spread", atlas.metrics()["spread"])
 
     # Passes
 
     def _upload(self, frame: Frame) -> None:
         eye = np.array(frame.camera.eye, np.float32)
+        self._surface = {
+            name: "cracked" if (getattr(frame, name)["crack"] > 0).any() else "color"
+            for name in ("solids", "glass")
+        }
         self._solids.upload(frame.solids)
-        self._glass.upload(_back_to_front(frame.glass, eye))
+        self._glass.upload(batches.back_to_front(frame.glass, eye))
         self._matter.upload(frame.glass[frame.glass["fill"] > 0])
-        self._boxes.upload(_back_to_front(frame.boxes, eye))
+        self._boxes.upload(batches.back_to_front(frame.boxes, eye))
         self._contact.upload(contract.joined([frame.solids, frame.glass]))
         self._spheres.upload(frame.spheres)
         self._tiles.upload(frame.tiles)
         self._glyphs.upload(frame.glyphs)
         self._beams.upload(frame.beams)
-        cut = _cuts(frame.shatters)
+        if self._smooths:
+            self._edges.upload(batches.edged(frame))
+        cut = batches.cuts(frame.shatters)
         for index, primitive in enumerate(self._shatters):
             primitive.upload(frame.shatters[cut == index])
         self._block = uniforms.scene(frame, self.size, self._effort.shadow_size)
@@ -264,7 +280,7 @@ class Renderer:
         target.use()
         target.clear(0.0, 0.0, 0.0, 0.0, depth=1.0)
         self._state(moderngl.DEPTH_TEST | moderngl.CULL_FACE)
-        self._solids.draw()
+        self._solids.draw(self._surface["solids"])
         self._spheres.draw()
         self._state(moderngl.DEPTH_TEST)
         self._matter.draw()
@@ -303,8 +319,13 @@ class Renderer:
         """Verify boxes enclose guesses: their far walls first, their near walls last."""
         self._state(moderngl.DEPTH_TEST)
         self._blend(OVER)
+        self.context.enable(moderngl.CULL_FACE)
+        self.context.cull_face = "front"
         self._boxes.draw(part=(0, 2))
-        self._glass.draw()
+        self.context.disable(moderngl.CULL_FACE)
+        self._glass.draw(self._surface["glass"])
+        self.context.enable(moderngl.CULL_FACE)
+        self.context.cull_face = "back"
         self._boxes.draw(part=(1, 2))
 
     def _draw_beams(self) -> None:
@@ -337,15 +358,24 @@ class Renderer:
 
     def _finish(self, frame: Frame) -> None:
         """Tone curve and sRGB, into the picture."""
-        self._state(moderngl.NOTHING)
-        picture = self._targets.picture
+        picture, within = self._targets.picture, self._targets.within
         picture.use()
         picture.viewport = picture.scissor = (0, 0, *self.size)  # the panels set their own
+        self._state(moderngl.DEPTH_TEST if self._smooths else moderngl.NOTHING)
+        if self._smooths or within != WHOLE:
+            picture.clear(depth=1.0)
+        picture.scissor = pixels(within, self.size)
         self._targets.light_texture.use(SOURCE)
         self._targets.spills[0][0].use(SPILL)
-        tone = self._tone.programs["color"]
-        tone["bloom"] = frame.lighting.bloom
-        programs.uniforms([tone], "vignette", frame.lighting.vignette)
+        tones = (self._tone.programs["color"], self._edges.programs["color"])
+        programs.uniforms(tones, "bloom", frame.lighting.bloom)
+        programs.uniforms(tones, "vignette", frame.lighting.vignette)
+        if self._smooths:  # every pixel once: those with edges first, then what they leave
+            self.context.enable(moderngl.CULL_FACE)
+            self.context.depth_func = "<"
+            self._edges.draw()
+            self.context.disable(moderngl.CULL_FACE)
+            self.context.depth_func = "<="
         self._tone.draw()
 
     # State
@@ -368,40 +398,6 @@ class Renderer:
 
 
 @functools.cache
-def _metrics() -> dict[str, float]:
-    """The distance field's scale, from the font atlas' description."""
-    loaded: dict[str, float] = json.loads((FONTS / "atlas.json").read_text(encoding="utf-8"))
-    return loaded
-
-
-def _atlas(context: moderngl.Context, anisotropic: bool) -> moderngl.Texture:
-    """The distance field of every glyph, one byte a texel, row 0 on top."""
-    with Image.open(FONTS / "atlas.png") as image:
-        field = image.convert("L")
-        texture = context.texture(field.size, 1, field.tobytes(), alignment=1)
-    texture.build_mipmaps(0, 3)
-    texture.filter = (moderngl.LINEAR_MIPMAP_LINEAR, moderngl.LINEAR)
-    texture.repeat_x = texture.repeat_y = False
-    if anisotropic:
-        texture.anisotropy = min(8.0, context.max_anisotropy)
-    return texture
-
-
-def _cuts(shatters: NDArray[np.void]) -> NDArray[np.int_]:
-    """Which mesh of pieces each block bursts into: its pattern, cut for about its width."""
-    half = shatters["half"]
-    wide = half[:, 0] / np.maximum(half[:, 1], 1e-6)
-    nearest = np.abs(wide[:, None] - contract.WIDTHS).argmin(axis=1)
-    pattern = shatters["pattern"].astype(int) % contract.PATTERNS
-    return np.asarray(nearest * contract.PATTERNS + pattern)
-
-
-@functools.cache
 def _shard_mesh(pattern: int, wide: float) -> geometry.Mesh:
     vertices = voronoi.shards(seed=pattern, wide=wide)
     return geometry.Mesh(vertices, np.arange(len(vertices), dtype=np.uint32))
-
-
-def _back_to_front(blocks: NDArray[np.void], eye: NDArray[np.float32]) -> NDArray[np.void]:
-    away = ((blocks["center"] - eye) ** 2).sum(axis=1)
-    return blocks[np.argsort(-away, kind="stable")]

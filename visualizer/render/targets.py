@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil, floor
 from typing import Any, TypeVar
 
 import moderngl
@@ -9,6 +10,8 @@ import moderngl
 from visualizer.render.quality import Effort
 
 Kept = TypeVar("Kept")
+Area = tuple[float, float, float, float]
+WHOLE: Area = (0.0, 0.0, 1.0, 1.0)
 
 
 class Targets:
@@ -44,7 +47,20 @@ class Targets:
             texture = self._texture(context, smaller, "f2")
             self.spills.append((texture, self._keep(context.framebuffer([texture]))))
         self.picture_texture = self._texture(context, size, "f1")
-        self.picture = self._keep(context.framebuffer([self.picture_texture]))
+        once = self._depth(context, size) if samples < 2 else None  # see finish.glsl, SMOOTH
+        self.picture = self._keep(context.framebuffer([self.picture_texture], once))
+        self.within: Area = WHOLE
+
+    def limit(self, within: Area) -> None:
+        """Draw only `within` from now on (x0, y0, x1, y1, fractions from the lower left)."""
+        if within == self.within:
+            return
+        self.within = within
+        surfaces = [self.light, self.scene, *(target for _, target in self.spills)]
+        for each in surfaces + ([self.mirror] if self.mirror else []):
+            each.scissor = (0, 0, *each.size)
+            each.clear()  # what is not drawn any more must not spill into the rest
+            each.scissor = pixels(within, each.size)
 
     def resolve(self, context: moderngl.Context) -> None:
         """Average the samples of `scene` into `light`."""
@@ -79,6 +95,13 @@ class Targets:
     def _keep(self, each: Kept) -> Kept:
         self._owned.append(each)
         return each
+
+
+def pixels(within: Area, size: tuple[int, int]) -> tuple[int, int, int, int]:
+    """Left, bottom, width, height of the pixels that `within` touches."""
+    left, bottom = (floor(side * share) for side, share in zip(size, within[:2], strict=True))
+    right, top = (ceil(side * share) for side, share in zip(size, within[2:], strict=True))
+    return left, bottom, max(right - left, 1), max(top - bottom, 1)
 
 
 def same_shape(source: moderngl.Framebuffer, into: moderngl.Framebuffer) -> None:

@@ -74,6 +74,12 @@ class Layout:
             1.0 - self.canvas.y / self.height,
         )
 
+    @property
+    def stage(self) -> tuple[float, float, float, float]:
+        """The part of the picture that no panel hides: `free` and the caption's band."""
+        x0, y0, x1, _ = self.free
+        return x0, y0, x1, 1.0 - self.caption.y / self.height
+
 
 def unit_for(height: float, ui_scale: float) -> float:
     """Window units per design pixel. Small videos keep the proportions of the smallest window."""

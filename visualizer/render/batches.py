@@ -1,0 +1,39 @@
+"""A frame's arrays as they are drawn: sorted, split by mesh, and boxed where they have edges."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visualizer.stage import frame as contract
+from visualizer.stage.frame import Frame
+
+EDGED = np.dtype([("center", "f4", 3), ("half", "f4", 3)])
+FLIGHT = 2.6  # how far the pieces of a block fly, world units
+
+
+def back_to_front(blocks: NDArray[np.void], eye: NDArray[np.float32]) -> NDArray[np.void]:
+    """Blocks in the order in which they may cover one another."""
+    away = ((blocks["center"] - eye) ** 2).sum(axis=1)
+    return blocks[np.argsort(-away, kind="stable")]
+
+
+def cuts(shatters: NDArray[np.void]) -> NDArray[np.int_]:
+    """Which mesh of pieces each block bursts into: its pattern, cut for about its width."""
+    half = shatters["half"]
+    wide = half[:, 0] / np.maximum(half[:, 1], 1e-6)
+    nearest = np.abs(wide[:, None] - contract.WIDTHS).argmin(axis=1)
+    pattern = shatters["pattern"].astype(int) % contract.PATTERNS
+    return np.asarray(nearest * contract.PATTERNS + pattern)
+
+
+def edged(frame: Frame) -> NDArray[np.void]:
+    """Boxes around everything that has edges."""
+    parts = []
+    for rows in (frame.solids, frame.glass, frame.boxes, frame.spheres, frame.shatters):
+        part = np.zeros(len(rows), EDGED)
+        part["center"] = rows["center"]
+        part["half"] = rows["radius"][:, None] if rows.dtype == contract.SPHERE else rows["half"]
+        parts.append(part)
+    parts[-1]["half"] += np.minimum(6.0 * frame.shatters["age"], FLIGHT)[:, None]
+    return contract.joined(parts)
