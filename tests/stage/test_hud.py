@@ -8,7 +8,7 @@ import pytest
 
 from engine import codec
 from engine.stats import Stats
-from engine.trace import Trace
+from engine.trace import RunProof, Trace
 from scenes import full_loop
 from visualizer.stage.hud import tell
 from visualizer.stage.theme import ROLES
@@ -99,6 +99,9 @@ def test_the_end_is_told_when_everything_has_been_shown() -> None:
     timeline = full_loop.timeline(HAND)
     assert tell(HAND, timeline, timeline.duration - 0.01).end is None
     assert tell(HAND, timeline, timeline.duration).end == HAND.end
+    proven = HAND.extend(RunProof(17))
+    assert tell(proven, timeline, timeline.duration - 0.01).proof is None
+    assert tell(proven, timeline, timeline.duration).proof == RunProof(17)
     empty = Trace()
     hud = tell(empty, full_loop.timeline(empty), 3.0)
     assert (hud.shown, hud.round_index, hud.caption, hud.committed) == (0, -1, (), ())

@@ -7,7 +7,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from engine.stats import Stats, stretches
-from engine.trace import Baseline, Guess, Round, RunFailed, RunFinished, Settings, Trace, join_text
+from engine.trace import (
+    Baseline,
+    Guess,
+    Round,
+    RunFailed,
+    RunFinished,
+    RunProof,
+    Settings,
+    Trace,
+    join_text,
+)
 from visualizer.stage.layout import closing_role
 from visualizer.stage.text import visible
 from visualizer.stage.theme import Role
@@ -41,7 +51,8 @@ class Hud:
     token that is landing.
     `compute_seconds` is the drawn compute clock: measured seconds of drafting and passes
     up to this moment; it stands still while verdicts and landings are explained.
-    `slowdown` is scene seconds per measured second. `end` is set once all has been shown.
+    `slowdown` is scene seconds per measured second. `end` and `proof` (the whole text against the
+    target alone) are set once all has been shown.
     `k_reason` says why the present round has the K it has, where the engine chose it.
     """
 
@@ -61,6 +72,7 @@ class Hud:
     slowdown: float
     end: RunFinished | RunFailed | None
     k_reason: str = ""
+    proof: RunProof | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,6 +122,7 @@ def tell(trace: Trace, timeline: Timeline, t: float) -> Hud:
         compute_seconds=seconds,
         slowdown=spans.factor if spans else timeline.factor,
         end=trace.end if over else None,
+        proof=trace.proof if over else None,
         k_reason=timeline.rounds[now].k_reason if now >= 0 else "",
     )
 
