@@ -21,7 +21,8 @@ import torch
 
 from engine.training import evaluate, teacher
 from engine.training.kinds import KINDS, load
-from engine.training.loop import Lessons, Recipe, Trainer, run, stop_on_signals
+from engine.training.loop import Lessons, Trainer, run, stop_on_signals
+from engine.training.recipe import Recipe
 from engine.training.ship import card, ship
 
 FITTING_ROWS = 150  # of the text, for first weights that are fitted rather than taken
@@ -95,6 +96,12 @@ def main(stop: threading.Event) -> None:
         action="store_true",
         help="compute no laws; each epoch learns from the shards there when it begins",
     )
+    parser.add_argument(
+        "--shards",
+        type=int,
+        help="learn from the first so many shards only: where features are computed on the way, a "
+        "row's first visit costs several times any later one",
+    )
     parser.add_argument("--every", type=int, default=500, help="steps between checkpoints")
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
@@ -111,7 +118,8 @@ def main(stop: threading.Event) -> None:
         plain_visits=options.plain_visits,
     )
     plan = teacher.Plan.make(options.target, options.text, options.work, recipe.seed, options.start)
-    available = plan.finished if options.laws_at_hand else lambda: list(range(plan.shard_count))
+    shards = list(range(min(options.shards or plan.shard_count, plan.shard_count)))
+    available = plan.finished if options.laws_at_hand else lambda: shards
     lessons = Lessons(plan.corpus, plan.order, plan.laws, available, recipe)
     trainer = prepare(options.drafter, plan, recipe, options.start)
     watch = evaluate.Watch.load(plan, options.seed)

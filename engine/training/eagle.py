@@ -72,6 +72,11 @@ class Eagle(Student):
     """An EAGLE drafter in training; `target.hidden` gives it the features."""
 
     kind = "eagle"
+    origin = (
+        "One decoder layer that began as the target's last, behind a fusion of a token's embedding "
+        "with the target's feature of the token before it; the fusion began as the least-squares "
+        "answer to what the target itself feeds that layer."
+    )
     depth = 4
     decoder: EagleDecoder
 
@@ -108,3 +113,21 @@ class Eagle(Student):
         return self.decoder.ahead(
             self.embedding[ids], self.features(rows), lengths, min(depth, self.depth)
         )
+
+
+class Mtp(Eagle):
+    """A multi-token prediction module: the same make, taught one token beyond the target's next.
+
+    Normalised embedding and feature, a projection, one block and the shared head (DeepSeek-V3,
+    2024, section 2.2; its two norms' weights are part of the projection). Theirs is trained with
+    the trunk, this one on the finished, frozen trunk. It never saw its own guesses: chained for
+    more than one, it reads features unlike any it was trained on.
+    """
+
+    kind = "mtp"
+    origin = (
+        "A multi-token prediction module trained on the frozen, finished target: one decoder "
+        "layer behind a projection of a token's embedding and the target's feature of the token "
+        "before it, trained on that one guess and chained for more. It is what EAGLE is before "
+        "it is trained on its own guesses, and began in the same way."
+    )

@@ -162,7 +162,8 @@ def alphas(student: Student, target: Target, corpus: text.Corpus, split: text.Sp
     """Chance that one sampled guess is accepted, at `ALPHA_TEMPERATURE`, overall and by family.
 
     On text the target sampled at that temperature: the mean over positions of the sum over
-    tokens of min(target law, draft law), which is that chance exactly.
+    tokens of min(target law, draft law), which is that chance exactly. `alpha_by_guess` has that
+    of each guess further ahead too, those before it being right.
     """
     rows = [row for row in split.held_out if np.isclose(corpus.temperature[row], ALPHA_TEMPERATURE)]
     rows = sorted(np.random.default_rng(0).permutation(rows)[:ALPHA_ROWS].tolist())
@@ -170,11 +171,17 @@ def alphas(student: Student, target: Target, corpus: text.Corpus, split: text.Sp
     families = sorted({split.families[row] for row in rows})
     return {
         "replies": len(rows),
-        "positions": sum(len(chance) for chance in chances.values()),
-        "alpha": round(_mean(torch.cat(list(chances.values()))), 4),
+        "positions": sum(chance.shape[1] for chance in chances.values()),
+        "alpha": round(_mean(torch.cat([chance[0] for chance in chances.values()])), 4),
+        "alpha_by_guess": [
+            round(_mean(torch.cat(guess)), 4) for guess in zip(*chances.values(), strict=True)
+        ],
         "by_family": {
             family: round(
-                _mean(torch.cat([chances[row] for row in rows if split.families[row] == family])), 4
+                _mean(
+                    torch.cat([chances[row][0] for row in rows if split.families[row] == family])
+                ),
+                4,
             )
             for family in families
         },
@@ -183,14 +190,17 @@ def alphas(student: Student, target: Target, corpus: text.Corpus, split: text.Sp
 
 @torch.no_grad()
 def accept_chances(student: Student, target: Target, corpus: text.Corpus, row: int) -> Tensor:
-    """Per reply position of one row: the overlap of target law and draft law, (reply,)."""
+    """The overlap of target law and draft law in one row: (guesses ahead, reply positions)."""
     positions = predicting(corpus, [row])
     ids = corpus.row(row)
     target_logits = target.hidden([ids])[positions] @ target.embedding.T
     target_probs = (target_logits / ALPHA_TEMPERATURE).softmax(-1)
-    draft_logits = student.logits(student.ahead([ids], 1)[0][positions])
-    draft_probs = (draft_logits / ALPHA_TEMPERATURE).softmax(-1)
-    return torch.minimum(target_probs[:, student.vocab_ids], draft_probs).sum(-1)
+    known = target_probs[:, student.vocab_ids]
+    overlaps = []
+    for hidden in student.ahead([ids], student.depth):
+        draft_probs = (student.logits(hidden[positions]) / ALPHA_TEMPERATURE).softmax(-1)
+        overlaps.append(torch.minimum(known, draft_probs).sum(-1))
+    return torch.stack(overlaps)
 
 
 def main() -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from safetensors.torch import load_file
 
-from engine.training.eagle import Eagle
+from engine.training.eagle import Eagle, Mtp
 from engine.training.student import Student
 from engine.training.teacher import Target
 
-KINDS: dict[str, type[Student]] = {kind.kind: kind for kind in (Student, Eagle)}
+KINDS: dict[str, type[Student]] = {kind.kind: kind for kind in (Student, Eagle, Mtp)}
 
 
 def load(folder: Path, target: Target) -> Student:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ import torch
 
 from engine.training import evaluate
 from engine.training.kinds import KINDS
-from engine.training.student import export
+from engine.training.recipe import Recipe
+from engine.training.student import Student, export
 from engine.training.teacher import Plan, Target
 
 Facts = dict[str, Any]
@@ -31,13 +33,18 @@ TARGET_NAME = "SmolLM2-135M-Instruct"
 
 
 def ship(
-    work: Path, target_folder: Path, texts: Sequence[Path], out: Path, note: str = ""
+    work: Path,
+    target_folder: Path,
+    texts: Sequence[Path],
+    out: Path,
+    note: str = "",
+    checkpoint: str = "checkpoint.pt",
 ) -> Facts:
-    """Export the work folder's checkpoint and write card.json and card.md beside it.
+    """Export a checkpoint of the work folder and write card.json and card.md beside it.
 
     `note` is what else a reader of the card must know about this training.
     """
-    state = torch.load(work / "checkpoint.pt", weights_only=True)
+    state = torch.load(work / checkpoint, weights_only=True)
     plan = Plan.make(target_folder, texts, work, state["recipe"]["seed"])
     target, corpus = Target.load(target_folder), plan.corpus
     student = KINDS[state["kind"]](target, state["recipe"]["layers"], state["vocab_ids"])
@@ -48,10 +55,11 @@ def ship(
     )
     facts = {
         "name": out.name,
+        "kind": state["kind"],
         "target": TARGET_NAME,
         "recipe": state["recipe"],
         "note": note,
-        "command": command(state["recipe"], texts),
+        "command": command(state["kind"], state["recipe"], texts),
         "unique_tokens": min(state["progress"]["visits"], seen),
         "held_out_replies": len(plan.split.held_out),
         "visits": state["progress"]["visits"],
@@ -68,14 +76,18 @@ def ship(
     return facts
 
 
-def command(recipe: Facts, texts: Sequence[Path]) -> str:
+def command(kind: str, recipe: Facts, texts: Sequence[Path]) -> str:
     """The line that repeats this training."""
     names = " ".join(path.name for path in texts)
+    standard = asdict(Recipe())
+    changed = " ".join(
+        f"--{name.replace('_', '-')} {value:g}"
+        for name, value in recipe.items()
+        if value != standard[name]
+    )
     return (
-        f"python -m engine.training.distil --target FOLDER --text {names} --work FOLDER "
-        f"--out assets/drafters/small --layers {recipe['layers']} --visits {recipe['visits']} "
-        f"--cooldown {recipe['cooldown']:g} "
-        f"--seed {recipe['seed']}"
+        f"python -m engine.training.distil --drafter {kind} --target FOLDER --text {names} "
+        f"--work FOLDER --out assets/drafters/{kind} {changed}".rstrip()
     )
 
 
@@ -100,10 +112,10 @@ def card(facts: Facts) -> str:
     lines = [
         f"# {facts['name']}: a distilled drafter for {facts['target']}",
         "",
-        f"{recipe['layers']} Llama layers ({facts['parameters'] / 1e6:.1f} M parameters, fp16, "
-        f"{facts['bytes'] / 1e6:.1f} MB) that began as the target's first layers. It reads the "
-        f"target's embedding and writes through {facts['reduced_vocabulary']:,} rows of it, so "
-        "neither is in the file; guesses are limited to those ids.",
+        f"{KINDS[facts.get('kind', Student.kind)].origin} It reads the target's embedding and "
+        f"writes through {facts['reduced_vocabulary']:,} rows of it, so neither is in the file "
+        f"({facts['parameters'] / 1e6:.1f} M parameters, fp16, {facts['bytes'] / 1e6:.1f} MB); "
+        "guesses are limited to those ids.",
         "",
         "## Recipe",
         "",
@@ -113,7 +125,7 @@ def card(facts: Facts) -> str:
         f"{facts['steps']:,} steps of at least {recipe['step_tokens']} tokens; AdamW (0.9, 0.95), "
         f"rate {recipe['peak_rate']:g}, {recipe['warmup_steps']} warm-up steps, constant, then "
         f"linear to zero over the last {recipe['cooldown']:.0%}; clip {recipe['clip']:g}; final "
-        f"norm scaled by 0.3 at the start; seed {recipe['seed']}.{state}",
+        f"norm scaled by 0.3 at the start; seed {recipe['seed']}.{_unrolled(recipe)}{state}",
         "",
         f"    {facts['command']}",
         "",
@@ -135,13 +147,45 @@ def card(facts: Facts) -> str:
         f"**{held['temperature_0.7']['alpha']:.3f}** over "
         f"{held['temperature_0.7']['positions']:,} positions: "
         + ", ".join(f"{k} {v:.2f}" for k, v in held["temperature_0.7"]["by_family"].items())
-        + ".",
+        + "."
+        + _further(held["temperature_0.7"]),
         "",
+        *_cost(facts),
         f"The reduced vocabulary holds {held['vocabulary_coverage']:.1%} of the held-out tokens.",
         "",
         *_learning(facts["curve"], recipe),
     ]
     return "\n".join(lines)
+
+
+def _unrolled(recipe: Facts) -> str:
+    """How far ahead it was trained, where that is more than one guess."""
+    depth, plain = recipe.get("unroll", 1), recipe.get("plain_visits", 0)
+    if depth == 1:
+        return ""
+    return f" After {plain:,} visits of plain training, trained on {depth} guesses ahead."
+
+
+def _further(sampled: Facts) -> str:
+    """Alpha of the guesses after the first, where they differ from it."""
+    later = sampled.get("alpha_by_guess", [])[1:]
+    if not later:
+        return ""
+    return " Of the guesses after it, the ones before being right: " + ", ".join(
+        f"{alpha:.3f}" for alpha in later
+    )
+
+
+def _cost(facts: Facts) -> list[str]:
+    """What a guess costs, once `cost` has measured it."""
+    if "cost" not in facts:
+        return []
+    cost = facts["cost"]
+    return [
+        f"One draft step costs **{cost['step']:.3f}** of a one-token pass of the target "
+        f"({cost['kernel']}, {cost['dtype']}; shortest of {cost['rounds']} rounds each, in turns).",
+        "",
+    ]
 
 
 def _row(name: str, figures: Facts) -> str:
@@ -185,10 +229,13 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True, help="folder of the checkpoint")
     parser.add_argument("--out", type=Path, required=True, help="folder of the drafter")
     parser.add_argument("--note", default="", help="a sentence for the card")
+    parser.add_argument("--checkpoint", default="checkpoint.pt", help="which file of the folder")
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    facts = ship(options.work, options.target, options.text, options.out, options.note)
+    facts = ship(
+        options.work, options.target, options.text, options.out, options.note, options.checkpoint
+    )
     print(card(facts))
 
 

@@ -33,6 +33,7 @@ class Student(nn.Module):
     """A short decoder between the target's frozen embedding and a reduced head."""
 
     kind = "small"
+    origin = "Layers of a Llama that began as the target's first ones."
     depth = 1  # guesses ahead that differ: 1 where a right guess reads as the text does
 
     def __init__(self, target: Target, layers: int, vocab_ids: Tensor) -> None:

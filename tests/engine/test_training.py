@@ -32,6 +32,7 @@ from engine.training import (
     write,
 )
 from engine.training.model import Decoder, Shape
+from engine.training.recipe import Recipe
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -75,7 +76,7 @@ def made_up_corpus(rows: int = 24) -> text.Corpus:
     )
 
 
-def tiny_trainer(recipe: loop.Recipe) -> tuple[loop.Trainer, loop.Lessons]:
+def tiny_trainer(recipe: Recipe, kind: str = "small") -> tuple[loop.Trainer, loop.Lessons]:
     target, corpus = tiny_target(), made_up_corpus()
     vocab_ids = torch.arange(3, 80)
     order = np.random.default_rng(recipe.seed).permutation(len(corpus)).astype(np.int32)
@@ -85,8 +86,8 @@ def tiny_trainer(recipe: loop.Recipe) -> tuple[loop.Trainer, loop.Lessons]:
         return teacher.compute(target, corpus, rows, vocab_ids)
 
     lessons = loop.Lessons(corpus, order, laws, lambda: [0], recipe)
-    learner = student.Student(target, recipe.layers, vocab_ids)
-    learner.begin(target, [])
+    learner = kinds.KINDS[kind](target, recipe.layers, vocab_ids)
+    learner.begin(target, [corpus.row(row) for row in range(12)])
     return loop.Trainer(learner, recipe, torch.float32), lessons
 
 
@@ -94,7 +95,7 @@ def weights(trainer: loop.Trainer) -> dict[str, torch.Tensor]:
     return {name: t.clone() for name, t in trainer.student.decoder.state_dict().items()}
 
 
-RECIPE = loop.Recipe(layers=2, visits=600, step_tokens=20, warmup_steps=2)
+RECIPE = Recipe(layers=2, visits=600, step_tokens=20, warmup_steps=2)
 
 
 def test_a_step_lowers_the_loss_on_its_own_rows() -> None:

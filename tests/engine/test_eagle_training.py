@@ -1,0 +1,175 @@
+"""Training a drafter that reads features: where it begins, and what it learns ahead."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from engine.training import corpus as text
+from engine.training import distil, kinds, loop, prompts, rounds, ship, student, teacher
+from engine.training.eagle import Eagle, delayed
+from engine.training.model import seen
+from engine.training.recipe import Recipe
+from tests.engine.test_training import (
+    SHAPE,
+    corpus_of_prompts,
+    flags,
+    made_up_corpus,
+    target_folder,
+    tiny_target,
+    tiny_trainer,
+    weights,
+)
+
+torch.set_num_threads(1)  # as in kit: tiny products gain nothing from threads
+
+RECIPE = Recipe(layers=1, visits=400, step_tokens=20, warmup_steps=2, unroll=3, plain_visits=100)
+
+
+def tiny_eagle(rows: int = 12) -> tuple[Eagle, text.Corpus]:
+    target, corpus = tiny_target(), made_up_corpus()
+    learner = Eagle(target, 1, torch.arange(3, 80))
+    learner.begin(target, [corpus.row(row) for row in range(rows)])
+    return learner, corpus
+
+
+def test_features_move_to_the_token_after_and_never_across_sequences() -> None:
+    features = torch.arange(1.0, 6.0)[:, None]
+    assert delayed(features, [2, 3])[:, 0].tolist() == [0, 1, 0, 3, 4]
+
+
+def test_a_pass_sees_what_the_guess_it_stands_for_would_see() -> None:
+    """The third guess at position 3: true rows 0 and 1, the second pass's 2, its own."""
+    third = seen(5, 3)[3].reshape(3, 5).int().tolist()
+    assert third == [[1, 1, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0, 0, 1, 0]]
+    assert torch.equal(seen(5, 1), torch.ones(5, 5, dtype=torch.bool).tril())
+
+
+def test_the_fusion_begins_as_the_least_squares_answer() -> None:
+    """No small change of it comes nearer to what the target feeds its last layer."""
+    learner, corpus = tiny_eagle()
+    target, rows = tiny_target(), [corpus.row(row) for row in range(12)]
+    given, wanted = [], []
+    for row in rows:
+        ids, lengths = student.packed([row])
+        features = delayed(target.hidden([row]), lengths)
+        given.append(learner.decoder.inputs(learner.embedding[ids], features)[1:])
+        wanted.append(target.decoder.stream(learner.embedding[ids], lengths, 2)[1:])
+    x, y = torch.cat(given), torch.cat(wanted)
+    fusion = learner.decoder.fusion.weight.detach()
+
+    def error(weight: torch.Tensor) -> float:
+        return float(((x @ weight.T - y) ** 2).mean())
+
+    torch.manual_seed(0)
+    nudges = [0.02 * torch.randn_like(fusion) for _ in range(20)]
+    assert all(error(fusion + nudge) > error(fusion) for nudge in nudges)
+    assert error(fusion) < 0.7 * float((y**2).mean())
+
+
+def test_steps_train_one_guess_ahead_and_then_several() -> None:
+    assert [RECIPE.depth(visits) for visits in (0, 99, 100, 500)] == [1, 1, 3, 3]
+    trainer, lessons = tiny_trainer(replace(RECIPE, warmup_steps=1, plain_visits=0), "eagle")
+    group = next(lessons.steps(0, [0], 0))
+    losses = [trainer.step(lessons, group) for _ in range(8)]
+    assert losses[-1] < losses[0]
+
+
+def test_plain_training_of_eagle_is_mtp() -> None:
+    """They part where --unroll sets in, and not before."""
+    states = []
+    for kind in ("eagle", "mtp"):
+        trainer, lessons = tiny_trainer(RECIPE, kind)
+        steps = loop.train(trainer, lessons)
+        while trainer.progress.visits < RECIPE.plain_visits:
+            next(steps)
+        states.append(weights(trainer))
+    assert all(torch.equal(tensor, states[1][name]) for name, tensor in states[0].items())
+
+
+def test_an_interrupted_run_ends_with_the_same_weights(tmp_path: Path) -> None:
+    whole, lessons = tiny_trainer(RECIPE, "eagle")
+    losses = list(loop.train(whole, lessons))
+    first, lessons = tiny_trainer(RECIPE, "eagle")
+    list(islice(loop.train(first, lessons), len(losses) // 2))
+    loop.write_checkpoint(first.state(), tmp_path / "checkpoint.pt")
+    second, lessons = tiny_trainer(RECIPE, "eagle")
+    second.restore(torch.load(tmp_path / "checkpoint.pt", weights_only=True))
+    rest = list(loop.train(second, lessons))
+    assert losses[-len(rest) :] == rest
+    for name, tensor in weights(whole).items():
+        assert torch.equal(tensor, weights(second)[name]), name
+
+
+def test_a_checkpoint_of_another_kind_is_refused() -> None:
+    trainer, _ = tiny_trainer(RECIPE, "eagle")
+    other, _ = tiny_trainer(RECIPE, "mtp")
+    with pytest.raises(ValueError, match="of kind mtp"):
+        trainer.restore(other.state())
+
+
+def test_a_remembering_target_runs_each_row_once_and_says_the_same() -> None:
+    plain, corpus = tiny_target(), made_up_corpus()
+    remembering = teacher.RememberingTarget(plain.decoder, plain.embedding, plain.shape)
+    rows = [corpus.row(row) for row in (3, 1, 3, 2)]
+    assert torch.allclose(remembering.hidden(rows), plain.hidden(rows), atol=2e-3, rtol=1e-3)
+    ran = []
+    plain.decoder.register_forward_hook(lambda *_: ran.append(1))
+    remembering.hidden(rows[::-1])
+    assert not ran
+    remembering.hidden([corpus.row(0)])
+    assert ran
+
+
+def test_rounds_use_the_line_of_each_guess() -> None:
+    """Right as a first guess everywhere, as a second nowhere: one accepted a round."""
+    hits = np.stack([flags("xxxx"), flags("----")])
+    assert rounds.histogram([hits], 3) == [0, 2, 0, 0]
+    assert rounds.match_by_position([hits], 3) == [1.0, 0.0, 0.0]
+    assert rounds.histogram([np.stack([flags("xxxx")] * 2)], 3) == rounds.histogram(
+        [flags("xxxx")], 3
+    )
+
+
+def test_one_command_trains_ships_and_keeps_checkpoints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = [prompt.text for prompt in islice(prompts.stream(4), 60)]
+    corpus = corpus_of_prompts(drawn)
+    sampled = np.resize(np.array([0.0, 0.7], dtype=np.float32), len(corpus))
+    text.save(replace(corpus, temperature=sampled), tmp_path / "text.npz")
+    target = target_folder(tmp_path / "target")
+    line = (
+        f"distil --drafter eagle --layers 1 --target {target} --text {tmp_path / 'text.npz'} "
+        f"--work {tmp_path / 'work'} --out {tmp_path / 'eagle'} --visits 120 --every 2 "
+        "--step-tokens 20 --unroll 2 --plain-visits 40 --keep 40"
+    )
+    monkeypatch.setattr(sys, "argv", line.split())
+    distil.main(threading.Event())
+    facts = json.loads((tmp_path / "eagle" / "card.json").read_text())
+    held = facts["held_out"]
+    assert len(held["temperature_0.7"]["alpha_by_guess"]) == Eagle.depth
+    assert {"all", "guess 2", "guess 4"} <= facts["curve"][-1].keys()
+    assert "--drafter eagle" in facts["command"]
+    assert "--unroll 2 --plain-visits 40" in facts["command"]
+    card = (tmp_path / "eagle" / "card.md").read_text()
+    assert "trained on 2 guesses ahead" in card
+    config = json.loads((tmp_path / "eagle" / "config.json").read_text())
+    assert config["kind"] == "eagle"
+    shape = kinds.load(tmp_path / "eagle", tiny_target()).decoder.fusion.weight.shape
+    assert shape == (SHAPE.hidden, 2 * SHAPE.hidden)
+
+    early = ship.ship(
+        tmp_path / "work", target, [tmp_path / "text.npz"], tmp_path / "early",
+        checkpoint="checkpoint-40.pt",
+    )  # fmt: skip
+    assert 40 <= early["visits"] < facts["visits"]
+    assert not early["finished"]
