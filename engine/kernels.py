@@ -99,6 +99,8 @@ class Kernels:
 def choose(device: str, dtype: torch.dtype, threads: int) -> Kernels:
     """The best kernels for a device and precision; the name says why when it is stock torch.
 
+    "exact" in it promises a greedy text that is the target's own to the bit: the same row has the
+    same bits in passes of every width. Stock torch promises no more than equality up to rounding.
     Compiled passes must first do a small forward as torch does it. Making their code, which takes
     a while on a machine new to it, happens here.
     """
@@ -110,7 +112,7 @@ def choose(device: str, dtype: torch.dtype, threads: int) -> Kernels:
     if problem is not None:
         return Kernels(f"torch (numba does not work here: {problem})")
     count = f"{threads} thread{'s' if threads > 1 else ''}"
-    return Kernels(f"numba rows, {count}", Team(threads))
+    return Kernels(f"numba rows, exact, {count}", Team(threads))
 
 
 def recorded(device: str, dtype: torch.dtype, recorder: Callable[[], Recorder]) -> Kernels:
