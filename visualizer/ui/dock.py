@@ -107,7 +107,7 @@ def _k(ui: Ui, model: UiModel, compact: bool) -> None:
     now = hud.settings.k if settings.auto_k and hud.settings is not None else settings.k
     value = _dial(
         ui, "k", "Guesses, K", f"{now}", now, SLIDER_K, 1.0, enabled=settings.speculative,
-        aside=lambda: _auto_k(ui, settings, now),
+        aside=lambda: _auto_k(ui, settings, now, hud.k_reason),
     )  # fmt: skip
     if value is not None:
         ui.emit(act.ChangeSettings(replace(settings, k=round(value), auto_k=False)))
@@ -115,12 +115,13 @@ def _k(ui: Ui, model: UiModel, compact: bool) -> None:
         _note(ui, hud.k_reason, lines=2)
 
 
-def _auto_k(ui: Ui, settings: Settings, now: int) -> None:
+def _auto_k(ui: Ui, settings: Settings, now: int, reason: str) -> None:
     """The switch beside the field: on, the engine chooses; off, the K it had last stays."""
     chosen = 0 if settings.auto_k else -1
     pressed = widgets.segmented(ui.style, "auto-k", ("auto",), chosen, ASIDE * ui.style.unit)
     ui.mark("auto-k")
-    imgui.set_item_tooltip("As many guesses as pay, from what the rounds so far measured")
+    does = "As many guesses as pay, by what the rounds so far have measured"
+    imgui.set_item_tooltip(f"{reason}\n{does}" if settings.auto_k and reason else does)
     if pressed is not None:
         ui.emit(act.ChangeSettings(replace(settings, k=now, auto_k=not settings.auto_k)))
 
