@@ -184,6 +184,14 @@ def auto_k(k: int = 3) -> UiModel:
     )
 
 
+@pytest.mark.parametrize("size", SIZES)
+def test_an_explained_k_leaves_room_for_the_rest(overlay: Overlay, size: tuple[int, int]) -> None:
+    frames(overlay, auto_k(), size)
+    dock = arrange(*size).dock
+    for name in ("auto-k", "k", "start", "histogram"):
+        assert inside(overlay.marks[name], dock), f"{name} at {size}"
+
+
 def test_k_can_be_left_to_the_engine_and_taken_back(overlay: Overlay) -> None:
     (on,) = click(overlay, model(), "auto-k")
     assert on == act.ChangeSettings(Settings(auto_k=True))
