@@ -33,7 +33,7 @@ from engine.llama import LlamaConfig, ModelError, Runner, Weights
 from engine.lowbit import Width, copy_of
 from engine.requests import Start
 from engine.tokenizer import Tokenizer, TokenizerError
-from engine.trace import EngineState, RunHeader, Settings
+from engine.trace import Baseline, EngineState, RunHeader, Settings
 
 Report = Callable[[EngineState], None]
 
@@ -182,17 +182,19 @@ class Engine:
         self.check(start.settings)
         check_prompt(len(prompt_ids(self._tokenizer, start)), self._target.context)
 
-    def begin(self, start: Start) -> Session:
+    def begin(self, start: Start, baseline: Baseline | None = None) -> Session:
         """Start a run, its baseline measured; the target then holds that run and no other.
 
-        Raises as `admit`.
+        `baseline` is one that was measured in this session already. Raises as `admit`.
         """
         self.admit(start)
         drafter, reason = start.settings.drafter, "chosen by name"
         if drafter == "auto":
             drafter, reason = self.auto.drafter, self.auto.reason
         self._run = session = self._session(start, drafter, reason, self._target)
-        if session.finished is None:
+        if baseline is not None:
+            session.header = replace(session.header, baseline=baseline)
+        elif session.finished is None:
             session.measure_baseline()
         return session
 
@@ -270,7 +272,10 @@ def _speed_mark() -> str:
     return digest.hexdigest()[:12]
 
 
-_SPEED = ("decode.py", "graphs.py", "kernels.py", "llama.py", "lowbit.py", "rowpass.py", "tiles.py")
+_SPEED = (
+    "decode.py", "graphs.py", "kernels.py", "lanes.py", "llama.py", "lowbit.py", "rowpass.py",
+    "tiles.py",
+)  # fmt: skip
 
 
 def _makers(target: Runner, kernel: Kernels) -> Makers:

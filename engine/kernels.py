@@ -174,7 +174,7 @@ def _code_folder() -> Path:
     folder for each state of the sources. Without a writable cache it is a fresh temporary one.
     """
     here = Path(__file__).parent
-    source = b"".join((here / name).read_bytes() for name in ("tiles.py", "rowpass.py"))
+    source = b"".join((here / name).read_bytes() for name in ("lanes.py", "tiles.py", "rowpass.py"))
     folder = cache_root() / "compiled" / hashlib.sha256(source).hexdigest()[:12]
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -255,7 +255,7 @@ class RowKernel:
             self._scratch[rows] = self._rowpass.Scratch(
                 x=None,
                 normed=_zeros(threads, rows, c.hidden_size),
-                scores=_zeros(threads, self._context),
+                scores=_zeros(threads, self._context + MAX_ROWS),
                 fused=_zeros(rows * every, c.head_dim),
                 mixed=_zeros(rows, c.heads * c.head_dim),
                 mlp=_zeros(rows, 2 * c.mlp_size),

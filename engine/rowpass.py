@@ -21,11 +21,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from engine.tiles import dot_tile, fetch, fetch_add, yield_core
+from engine.lanes import LANES, exp_scores, gate_lanes, mix_values
+from engine.tiles import HEIGHT, WIDEST, dot_tile, fetch, fetch_add, yield_core
 
 STAGES_PER_LAYER = 5
-_TASK_ROWS = 64  # weight rows of one task: few enough to stay cached for a second tile
+_TASK_ROWS = 32  # weight rows of one task: many tasks share out evenly
 _HEAD_TASK_ROWS = 512
+_MIXED_AT_ONCE = 8  # vectors of values summed in registers
 _SPINS = 400  # looks at a counter before a waiting thread gives its core away
 
 Floats = NDArray[np.float32]
@@ -63,7 +65,7 @@ class Scratch(NamedTuple):
 
     x: Floats  # (rows, hidden): the residual stream
     normed: Floats  # (threads, rows, hidden)
-    scores: Floats  # (threads, context)
+    scores: Floats  # (threads, context, rounded up to whole vectors)
     fused: Floats  # (rows, heads + 2 kv heads, dim), flattened to (rows · all heads, dim)
     mixed: Floats  # (rows, heads · dim)
     mlp: Floats  # (rows, 2 mlp)
@@ -75,48 +77,62 @@ class Scratch(NamedTuple):
 def _multiply(weight: Any, layer: int, first: int, last: int, x: Floats, out: Floats) -> None:
     """out[:, first:last] = x · weight[layer, first:last]ᵀ.
 
-    Up to four x rows are bound by memory, for which one stream of weights is best. More, and
-    codes, are bound by arithmetic, which wants more sums at once: there several weight rows go
-    together, and all tiles of x visit them before the next are touched, so that reading ahead
+    All tiles of x visit a few weight rows before the next are touched, so that reading ahead
     goes on evenly under the arithmetic.
     """
     rows = x.shape[0]
     n = first
-    if len(weight) == 2 and rows == 1:
-        while n + 4 <= last:
-            dot_tile(4, 1, weight, layer, n, x, 0, out, 0)
-            n += 4
-    elif len(weight) == 2 or rows > 4:
-        tiles = (rows + 4) // 5
-        while n + 2 <= last:
+    if rows < 4:
+        n = _multiply_few(weight, layer, first, last, x, out)
+    else:
+        tiles = (rows + WIDEST - 1) // WIDEST
+        while n + HEIGHT <= last:
             for tile in range(tiles):
                 row = tile * rows // tiles
                 count = (tile + 1) * rows // tiles - row
-                if count == 5:
-                    dot_tile(2, 5, weight, layer, n, x, row, out, row)
+                if count == 6:
+                    dot_tile(HEIGHT, 6, weight, layer, n, x, row, out, row)
+                elif count == 5:
+                    dot_tile(HEIGHT, 5, weight, layer, n, x, row, out, row)
                 elif count == 4:
-                    dot_tile(2, 4, weight, layer, n, x, row, out, row)
-                elif count == 3:
-                    dot_tile(2, 3, weight, layer, n, x, row, out, row)
+                    dot_tile(HEIGHT, 4, weight, layer, n, x, row, out, row)
                 else:
-                    dot_tile(2, 2, weight, layer, n, x, row, out, row)
-            n += 2
-    elif rows == 4:
-        while n < last:
-            dot_tile(1, 4, weight, layer, n, x, 0, out, 0)
-            n += 1
-    elif rows == 3:
-        while n < last:
-            dot_tile(1, 3, weight, layer, n, x, 0, out, 0)
-            n += 1
-    elif rows == 2:
-        while n < last:
-            dot_tile(1, 2, weight, layer, n, x, 0, out, 0)
-            n += 1
+                    dot_tile(HEIGHT, 3, weight, layer, n, x, row, out, row)
+            n += HEIGHT
     while n < last:
         for row in range(rows):
             dot_tile(1, 1, weight, layer, n, x, row, out, row)
         n += 1
+
+
+@_inner
+def _multiply_few(weight: Any, layer: int, first: int, last: int, x: Floats, out: Floats) -> int:
+    """As `_multiply` for one to three rows of x; returns the first weight row left out.
+
+    In float32 they are bound by memory, for which one stream of weights is best. Decoding codes
+    is work, which wants more sums at once.
+    """
+    rows = x.shape[0]
+    n = first
+    if len(weight) == 1:
+        while n < last:
+            if rows == 1:
+                dot_tile(1, 1, weight, layer, n, x, 0, out, 0)
+            elif rows == 2:
+                dot_tile(1, 2, weight, layer, n, x, 0, out, 0)
+            else:
+                dot_tile(1, 3, weight, layer, n, x, 0, out, 0)
+            n += 1
+    else:
+        while n + 4 <= last:
+            if rows == 1:
+                dot_tile(4, 1, weight, layer, n, x, 0, out, 0)
+            elif rows == 2:
+                dot_tile(4, 2, weight, layer, n, x, 0, out, 0)
+            else:
+                dot_tile(4, 3, weight, layer, n, x, 0, out, 0)
+            n += 4
+    return n
 
 
 @njit(nogil=True, fastmath=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
@@ -179,21 +195,14 @@ def _attend(
     while n < seen:
         dot_tile(1, 1, keys, keys_at, n, fused, query, scores, 0)
         n += 1
-    scale = np.float32(1.0 / math.sqrt(dim))
-    highest = scores[0, 0]
-    for t in range(1, seen):
-        highest = max(highest, scores[0, t])
-    total = np.float32(0.0)
-    for t in range(seen):
-        scores[0, t] = math.exp((scores[0, t] - highest) * scale)
-        total += scores[0, t]
-    for k in range(dim):
-        out[k] = np.float32(0.0)
-    values = cached.values[keys_at]
-    for t in range(seen):
-        share = scores[0, t] / total
-        for k in range(dim):
-            out[k] += share * values[t, k]
+    total = exp_scores(scores, seen, np.float32(1.0 / math.sqrt(dim)))
+    column = 0
+    while column + _MIXED_AT_ONCE * LANES <= dim:
+        mix_values(_MIXED_AT_ONCE, cached.values, keys_at, scores, seen, total, out, column)
+        column += _MIXED_AT_ONCE * LANES
+    while column < dim:
+        mix_values(1, cached.values, keys_at, scores, seen, total, out, column)
+        column += LANES
 
 
 @_inner
@@ -201,9 +210,8 @@ def _gate(mlp: Floats, first: int, last: int, out: Floats) -> None:
     """out = silu(gate) · up for columns first … last - 1; mlp holds gates, then ups."""
     size = out.shape[1]
     for row in range(mlp.shape[0]):
-        for k in range(first, last):
-            gate = mlp[row, k]
-            out[row, k] = gate / (np.float32(1.0) + math.exp(-gate)) * mlp[row, size + k]
+        for k in range(first, last, LANES):
+            gate_lanes(mlp, row, k, size + k, out, k)
 
 
 @_inner
@@ -268,7 +276,7 @@ def _attention_stages(
     scores = work.scores[thread : thread + 1]
     task = fetch_add(tickets, stage)
     while task < rows * heads:
-        row, head = task // heads, task % heads
+        head, row = task // rows, task % rows  # heads that share keys one after another
         keys_at = layer * kv_heads + head // (heads // kv_heads)
         out = work.mixed[row, head * dim : head * dim + dim]
         _attend(work.fused, row * every + head, keys_at, cached, start + row + 1, scores, out)

@@ -3,6 +3,8 @@
 A dot product is always summed in the same LANES lanes over ascending columns, lanes then
 added pairwise. That order depends on nothing else, so a row of activations gives the same
 bits however many rows are multiplied together, and on every machine with fused multiply-add.
+Low-bit weights are decoded to float32 first, as their `dense` form holds them, and so give the
+very bits that their dense form gives.
 
 Why not plain numba loops: written with this fixed order they are not made vector code, and
 took 3 to 5 times as long for one row and 11 to 19 times for five; with `fastmath` they are as
@@ -16,6 +18,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,14 +28,30 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-LANES = 8
-_AHEAD = 16 * 1024  # bytes the prefetch runs ahead of the multiplication
+from engine.lanes import (
+    BYTE,
+    INDEX,
+    INT,
+    INTS,
+    LANES,
+    VECTOR,
+    add_up,
+    constant,
+    lines,
+    load,
+    multiply_add,
+    splat,
+)
 
-_FLOAT = ir.FloatType()
-_BYTE = ir.IntType(8)
-_INT = ir.IntType(32)
-_INDEX = ir.IntType(64)
-_VECTOR = ir.VectorType(_FLOAT, LANES)
+_MANY_REGISTERS = llvmlite.binding.get_host_cpu_features().get("avx512vl", False)
+
+HEIGHT, WIDEST = (4, 6) if _MANY_REGISTERS else (2, 5)
+"""Weight rows and most x rows of one tile of many sums: what 32, or 16, registers can hold."""
+
+Decode = Callable[[int, Any], Any]
+"""Makes weights, a vector of floats, of what row r has stored."""
+
+_AHEAD = 16 * 1024  # bytes the prefetch runs ahead of the multiplication
 
 
 @intrinsic(prefer_literal=True)
@@ -50,10 +69,19 @@ def dot_tile(
 ) -> Any:
     """out[out_row + i, n + r] = Σk weight[layer, n + r, k] · x[row + i, k].
 
-    r and i run below the literals `weight_rows` and `x_rows`. `weight` is ``(matrix,)`` of
-    float32 (L, N, K) or ``(codes, scales)`` of int8 (L, N, K) and float32 (L, N, K / group),
-    where each group's sum is scaled before it joins the total. x and out are float32 and
-    2-D; all arrays are C-contiguous; K and the group are multiples of LANES.
+    r and i run below the literals `weight_rows` (1, 2 or 4) and `x_rows`. `weight` is one of
+
+    - ``(matrix,)``: float32 (L, N, K);
+    - ``(codes, scales)``: int8 (L, N, K) and float32 (L, N, K / group): code · scale;
+    - ``(codes, scales, lows)`` with int8 lows (L, N, K / group): (code + low) · scale;
+    - ``(codes, scales, lows)`` with float32 lows: code · scale + low.
+
+    With lows, codes may be pairs: uint8 (L, N, K / 2), two of 0 … 15 a byte as `lowbit.pack`
+    lays them out. Under float32 lows each weight is decoded first, so that the sums are to the
+    bit those of the decoded matrix; else each group's sum is scaled, which is less work.
+
+    x and out are float32 and 2-D; all arrays are C-contiguous; K and the group are multiples of
+    LANES, of twice as many for pairs.
     """
     index = types.intp
     signature = types.void(weight_rows, x_rows, weight, index, index, x, index, out, index)
@@ -61,31 +89,34 @@ def dot_tile(
 
     def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
         _, _, weight_value, layer_at, n_at, x_value, row_at, out_value, out_row_at = args
-        matrix, *scales = (
+        matrix, *factors = (
             context.make_array(kind)(context, builder, builder.extract_value(weight_value, i))
             for i, kind in enumerate(weight)
         )
-        _, height, width = cgutils.unpack_tuple(builder, matrix.shape, 3)
+        _, height, stored = cgutils.unpack_tuple(builder, matrix.shape, 3)
         first = builder.add(builder.mul(layer_at, height), n_at)
         xs = context.make_array(x)(context, builder, x_value)
+        width = cgutils.unpack_tuple(builder, xs.shape, 2)[1]
         tile = _Tile(
             builder,
-            weights=_lines(builder, matrix.data, first, r_count, width),
-            xs=_lines(builder, xs.data, row_at, i_count, width),
+            weights=lines(builder, matrix.data, first, r_count, stored),
+            stored=stored,
+            packed=weight[0].dtype == types.uint8,
+            xs=lines(builder, xs.data, row_at, i_count, width),
         )
         sums = _Sums(builder, r_count, i_count)
-        if scales:
-            groups = cgutils.unpack_tuple(builder, scales[0].shape, 3)[2]
-            lines = _lines(builder, scales[0].data, first, r_count, groups)
-            tile.add_scaled_products(sums, lines, groups, width)
+        if factors:
+            groups = cgutils.unpack_tuple(builder, factors[0].shape, 3)[2]
+            by_row = [lines(builder, each.data, first, r_count, groups) for each in factors]
+            tile.add_groups(sums, by_row, groups, width)
         else:
-            tile.add_products(sums, _INDEX(0), width)
+            tile.add_products(sums, INDEX(0), width, lambda r, weight: weight)
         outs = context.make_array(out)(context, builder, out_value)
         out_width = cgutils.unpack_tuple(builder, outs.shape, 2)[1]
-        for i, line in enumerate(_lines(builder, outs.data, out_row_at, i_count, out_width)):
-            for r in range(r_count):
-                place = builder.gep(line, [builder.add(n_at, _INDEX(r))])
-                builder.store(_add_lanes(builder, sums.read(r, i)), place)
+        for i, line in enumerate(lines(builder, outs.data, out_row_at, i_count, out_width)):
+            totals = add_up(builder, [sums.read(r, i) for r in range(r_count)])
+            place = builder.bitcast(builder.gep(line, [n_at]), totals.type.as_pointer())
+            builder.store(totals, place, align=4)
         return context.get_dummy_value()
 
     return signature, generate
@@ -97,51 +128,103 @@ class _Tile:
 
     builder: Any
     weights: list[Any]
+    stored: Any  # elements from one weight row to the next
+    packed: bool
     xs: list[Any]
 
-    def add_products(self, sums: _Sums, start: Any, stop: Any) -> None:
-        """sums[r, i] += weight row r · x row i over columns start … stop, LANES at a step."""
+    def add_products(self, sums: _Sums, start: Any, stop: Any, decode: Decode) -> None:
+        """sums[r, i] += weight row r · x row i over columns start … stop."""
         builder = self.builder
-        with cgutils.for_range_slice(builder, start, stop, _INDEX(LANES), intp=_INDEX) as (k, _):
-            x_parts = [_load_vector(builder, line, k) for line in self.xs]
-            self._prefetch(k)
-            for r, line in enumerate(self.weights):
-                weight = _load_vector(builder, line, k)
-                for i, x_part in enumerate(x_parts):
-                    sums.add_product(r, i, x_part, weight)
+        step = INDEX(2 * LANES if self.packed else LANES)
+        with cgutils.for_range_slice(builder, start, stop, step, intp=INDEX) as (k, _):
+            place = builder.lshr(k, INDEX(1)) if self.packed else k
+            self._prefetch(place)
+            decoded = [
+                [decode(r, each) for each in self._stored(line, place)]
+                for r, line in enumerate(self.weights)
+            ]
+            for part, weights in enumerate(zip(*decoded, strict=True)):
+                column = builder.add(k, INDEX(part * LANES))
+                for i, line in enumerate(self.xs):
+                    x_part = load(builder, line, column)
+                    for r, weight in enumerate(weights):
+                        sums.add_product(r, i, x_part, weight)
 
-    def add_scaled_products(self, sums: _Sums, scales: list[Any], groups: Any, width: Any) -> None:
-        """The same over all columns, each group's products scaled by its row's scale."""
+    def add_groups(self, sums: _Sums, factors: list[list[Any]], groups: Any, width: Any) -> None:
+        """The same over all columns, group by group; `factors` are lines of scales, then lows."""
         builder = self.builder
         size = builder.udiv(width, groups)
         partial = _Sums(builder, len(self.weights), len(self.xs))
-        with cgutils.for_range(builder, groups, intp=_INDEX) as loop:
-            partial.clear()
+        with cgutils.for_range(builder, groups, intp=INDEX) as loop:
             start = builder.mul(loop.index, size)
-            self.add_products(partial, start, builder.add(start, size))
-            for r, line in enumerate(scales):
-                scale = _splat(builder, builder.load(builder.gep(line, [loop.index])))
-                for i in range(len(self.xs)):
-                    sums.add_product(r, i, partial.read(r, i), scale)
+            stop = builder.add(start, size)
+            scales, *lows = (
+                [_factor(builder, builder.gep(line, [loop.index])) for line in by_row]
+                for by_row in factors
+            )
+            if lows and lows[0][0].type == VECTOR:
+                self.add_products(sums, start, stop, self._decode_wholly(scales, lows[0]))
+            else:
+                partial.clear()
+                self.add_products(partial, start, stop, self._decode_codes(*lows))
+                for r, scale in enumerate(scales):
+                    for i in range(len(self.xs)):
+                        sums.add_product(r, i, partial.read(r, i), scale)
 
-    def _prefetch(self, k: Any) -> None:
-        """Ask for the bytes _AHEAD of this step, in address order over the tile's rows.
+    def _decode_wholly(self, scales: list[Any], lows: list[Any]) -> Decode:
+        def decode(r: int, codes: Any) -> Any:
+            number = self.builder.sitofp(codes, VECTOR)
+            return multiply_add(self.builder, number, scales[r], lows[r])
 
-        Several rows at once are several streams, which hardware prefetchers follow badly.
-        Past the end of the matrix a prefetch does nothing.
+        return decode
+
+    def _decode_codes(self, lows: list[Any] | None = None) -> Decode:
+        def decode(r: int, codes: Any) -> Any:
+            whole = codes if lows is None else self.builder.add(codes, lows[r])
+            return self.builder.sitofp(whole, VECTOR)
+
+        return decode
+
+    def _stored(self, line: Any, place: Any) -> list[Any]:
+        """What lies at `place` of a row: a vector of floats or of codes, or two of packed codes."""
+        builder = self.builder
+        if line.type.pointee != BYTE:
+            return [load(builder, line, place)]
+        there = builder.bitcast(builder.gep(line, [place]), ir.VectorType(BYTE, LANES).as_pointer())
+        stored = builder.load(there, align=1)
+        if not self.packed:
+            return [builder.sext(stored, INTS)]
+        pairs = builder.zext(stored, INTS)
+        fifteens, fours = (ir.Constant(INTS, [each] * LANES) for each in (15, 4))
+        return [builder.and_(pairs, fifteens), builder.lshr(pairs, fours)]
+
+    def _prefetch(self, place: Any) -> None:
+        """Ask for weights the multiplication will come to a little later.
+
+        Several rows at once are several streams, which hardware prefetchers follow badly. Of
+        floats it is the same column of a tile _AHEAD or so further on; of codes, whose rows are
+        short, bytes _AHEAD of this step in address order. Past the end of the matrix a prefetch
+        does nothing.
         """
         builder, rows = self.builder, len(self.weights)
         if rows == 1 and len(self.xs) < 3:
             return  # one stream and little to do under it: the hardware is better at it
-        pointer = _BYTE.as_pointer()
-        kind = ir.FunctionType(ir.VoidType(), [pointer, _INT, _INT, _INT])
+        pointer = BYTE.as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [pointer, INT, INT, INT])
         prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        size = self.weights[0].type.pointee.width // 8 if _is_byte(self.weights[0]) else 4
-        for part in range(max(1, rows * LANES * size // 64)):
-            ahead = _INDEX((_AHEAD + 64 * part) // size)
-            place = builder.gep(self.weights[0], [builder.add(builder.mul(k, _INDEX(rows)), ahead)])
-            read, second_level, data = _INT(0), _INT(2), _INT(1)
-            builder.call(prefetch, [builder.bitcast(place, pointer), read, second_level, data])
+        if self.weights[0].type.pointee == BYTE:
+            ahead = builder.add(builder.mul(place, INDEX(rows)), INDEX(_AHEAD))
+            places = [builder.gep(self.weights[0], [ahead])]
+        else:
+            tile = builder.mul(self.stored, INDEX(4 * rows))
+            tiles = builder.udiv(builder.add(INDEX(_AHEAD), builder.lshr(tile, INDEX(1))), tile)
+            is_none = builder.icmp_unsigned("==", tiles, INDEX(0))
+            tiles = builder.select(is_none, INDEX(1), tiles)
+            later = builder.mul(builder.mul(tiles, INDEX(rows)), self.stored)
+            places = [builder.gep(line, [builder.add(place, later)]) for line in self.weights]
+        read, second_level, data = INT(0), INT(2), INT(1)
+        for each in places:
+            builder.call(prefetch, [builder.bitcast(each, pointer), read, second_level, data])
 
 
 class _Sums:
@@ -149,66 +232,27 @@ class _Sums:
 
     def __init__(self, builder: Any, r_count: int, i_count: int) -> None:
         self._builder = builder
-        self._slots = [cgutils.alloca_once(builder, _VECTOR) for _ in range(r_count * i_count)]
+        self._slots = [cgutils.alloca_once(builder, VECTOR) for _ in range(r_count * i_count)]
         self._i_count = i_count
         self.clear()
 
     def clear(self) -> None:
         for slot in self._slots:
-            self._builder.store(ir.Constant(_VECTOR, [0.0] * LANES), slot)
+            self._builder.store(constant(0.0), slot)
 
     def read(self, r: int, i: int) -> Any:
         return self._builder.load(self._slots[r * self._i_count + i])
 
     def add_product(self, r: int, i: int, left: Any, right: Any) -> None:
-        """sums[r, i] += left · right, one fused instruction where the machine has it."""
-        product = self._builder.fmul(left, right, flags=("contract",))
-        total = self._builder.fadd(self.read(r, i), product, flags=("contract",))
+        """sums[r, i] += left · right."""
+        total = multiply_add(self._builder, left, right, self.read(r, i))
         self._builder.store(total, self._slots[r * self._i_count + i])
 
 
-def _lines(builder: Any, data: Any, first: Any, count: int, width: Any) -> list[Any]:
-    """Pointers to the starts of rows first … first + count - 1 of a matrix `width` wide."""
-    return [
-        builder.gep(data, [builder.mul(builder.add(first, _INDEX(offset)), width)])
-        for offset in range(count)
-    ]
-
-
-def _is_byte(pointer: Any) -> bool:
-    return bool(pointer.type.pointee == _BYTE)
-
-
-def _load_vector(builder: Any, line: Any, k: Any) -> Any:
-    """LANES values from column k on, as floats; codes are converted."""
-    coded = _is_byte(line)
-    kind = ir.VectorType(_BYTE if coded else _FLOAT, LANES)
-    place = builder.bitcast(builder.gep(line, [k]), kind.as_pointer())
-    vector = builder.load(place, align=1 if coded else 4)
-    return builder.sitofp(vector, _VECTOR) if coded else vector
-
-
-def _splat(builder: Any, value: Any) -> Any:
-    nothing = ir.Constant(_VECTOR, ir.Undefined)
-    lanes = ir.Constant(ir.VectorType(_INT, LANES), [0] * LANES)
-    return builder.shuffle_vector(builder.insert_element(nothing, value, _INT(0)), nothing, lanes)
-
-
-def _add_lanes(builder: Any, vector: Any) -> Any:
-    """Add the lanes pairwise, halves first."""
-    width = LANES
-    while width > 1:
-        width //= 2
-        nothing = ir.Constant(vector.type, ir.Undefined)
-        low, high = (
-            ir.Constant(ir.VectorType(_INT, width), list(range(at, at + width)))
-            for at in (0, width)
-        )
-        vector = builder.fadd(
-            builder.shuffle_vector(vector, nothing, low),
-            builder.shuffle_vector(vector, nothing, high),
-        )
-    return builder.extract_element(vector, _INT(0))
+def _factor(builder: Any, place: Any) -> Any:
+    """The scale or low at `place` in every lane; a byte as a whole number of 32 bits."""
+    value = builder.load(place)
+    return splat(builder, builder.sext(value, INT) if value.type == BYTE else value)
 
 
 @intrinsic
@@ -217,7 +261,7 @@ def fetch_add(typing_context: Any, counters: Any, at: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         place = _counter(context, builder, signature, args)
-        return builder.atomic_rmw("add", place, _INDEX(1), "seq_cst")
+        return builder.atomic_rmw("add", place, INDEX(1), "seq_cst")
 
     return types.intp(counters, types.intp), generate
 
