@@ -138,18 +138,21 @@ def doctor(args: argparse.Namespace) -> int:
 
 def _show(source: EventSource, args: argparse.Namespace) -> int:
     import scenes
+    from visualizer import preferences
     from visualizer import window as screen
     from visualizer.config import WindowOptions
 
-    options = WindowOptions(verbose=args.verbose)
+    kept = preferences.default_path()
+    folders = (commands.runs_folder(), commands.ASSETS / "runs")
+    options = WindowOptions(verbose=args.verbose, run_folders=folders, preferences=kept)
     if source.live:
-        options = WindowOptions(
+        options = replace(
+            options,
             opening=commands.opening_run(),
             prompts=commands.curated_prompts(),
             settings=config.settings_of(args),
             seed=args.seed,
             max_new_tokens=args.max_new_tokens,
-            verbose=args.verbose,
         )
     return screen.run(source, scenes.CATALOG, options)
 

@@ -19,8 +19,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from engine.codec import read_run
 from scenes import CATALOG
-from visualizer.app import App, scene_named
+from visualizer.app import App
 from visualizer.config import RecordOptions
+from visualizer.opening import scene_named
 from visualizer.recorder import still_app
 from visualizer.render.context import create_context
 from visualizer.render.renderer import Renderer

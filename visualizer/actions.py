@@ -130,6 +130,20 @@ class ClosePalette:
 
 
 @dataclass(frozen=True, slots=True)
+class Query:
+    """What is typed into the palette."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choose:
+    """Go up or down the palette's list."""
+
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
 class TogglePanelKeys:
     """Give the keyboard to the panels, or back to the stage."""
 
@@ -312,8 +326,8 @@ class Leave:
 ViewAction = (
     ChoosePreset | OrbitBy | PanBy | ZoomBy | ResetView | SetCamera | ToggleUi | ToggleHelp
     | ToggleBlackout | ToggleReduceMotion | ScaleUi | SetUiScale | NextTheme | ChooseTheme
-    | ChooseQuality | TogglePaint | Select | OpenPalette | ClosePalette | TogglePanelKeys
-    | EditPrompt | ChoosePrompt | ChangeSettings
+    | ChooseQuality | TogglePaint | Select | OpenPalette | ClosePalette | Query | Choose
+    | TogglePanelKeys | EditPrompt | ChoosePrompt | ChangeSettings
 )  # fmt: skip
 ClockAction = (
     TogglePlay | NextBeat | PreviousBeat | NextRound | PreviousRound | Seek | ShiftSpeed | SetSpeed

@@ -7,38 +7,37 @@ other exact fractions. It knows no window library and draws into the renderer's 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from math import tan
+from pathlib import Path
 
 from engine.requests import Start
-from engine.stats import Stats
 from visualizer import actions as act
-from visualizer import microscope
+from visualizer import microscope, palette, runfiles
 from visualizer.actions import Action, ClockAction, RunAction, StageAction, ViewAction
-from visualizer.clock import PlaybackClock
+from visualizer.clock import PlaybackClock, carried_out
 from visualizer.config import HOLD_SECONDS, Badge, ShowOptions
-from visualizer.errors import NeverDone
 from visualizer.feed import Feed
+from visualizer.furniture import Furniture
 from visualizer.microscope import Specimen
+from visualizer.opening import empty_stage, first_state, nothing_to_tell
+from visualizer.palette import Entry
+from visualizer.preferences import Preferences, applied
 from visualizer.render.imgui_pass import ImguiPass
 from visualizer.render.renderer import Renderer
 from visualizer.stage import pick
-from visualizer.stage.easing import ease
-from visualizer.stage.frame import Camera, Frame
+from visualizer.stage.frame import Frame
 from visualizer.stage.hud import Hud
 from visualizer.stage.scene import Scene
-from visualizer.stage.theme import theme as theme_of
 from visualizer.stage.timeline import Timeline
-from visualizer.stage.view import Glide, View
-from visualizer.state import PromptDraft, ViewState, left, reduce
-from visualizer.ui.layout import arrange
+from visualizer.stage.view import View
+from visualizer.state import PromptDraft, left, reduce
+from visualizer.ui.layout import Layout, arrange
 from visualizer.ui.model import EngineView, Outline, UiModel
 from visualizer.ui.overlay import Overlay
 
 MESSAGE_SECONDS = 4.0
-DRAWER_SECONDS = 0.22
-GLIDE_SECONDS = 0.6
 _BEFORE = 1e-4
 """Seconds before a round's start at which the picture waits when that round is held back."""
 
@@ -72,9 +71,8 @@ class App:
         self._message, self._message_left = "", 0.0
         self._picture: Frame | None = None  # the last one made
         self._pointer: tuple[float, float] | None = None
-        self._drawn = 0.0  # how far the microscope's drawer is out
-        self._glide: Glide | None = None  # the camera's way to another preset
-        self.state = _first_state(options)
+        self._furniture = Furniture()
+        self.state = first_state(options)
 
     # --- one frame -------------------------------------------------------------------------
 
@@ -82,14 +80,27 @@ class App:
         """Make the picture `elapsed` seconds after the last one."""
         self._poll()
         self._advance(elapsed)
-        frame = self._frame()
-        self._picture = frame
-        self.renderer.draw(frame)
-        width, height = self.renderer.size
-        size = (width / self._ratio, height / self._ratio)
-        for action in self.overlay.frame(self.model(), size, self._ratio, elapsed):
+        for action in self.draw(elapsed):
             self.handle(action)
+
+    def draw(self, elapsed: float = 0.0, panels: bool = True) -> list[Action]:
+        """Draw this moment; without `panels` the stage, its words and its badge alone.
+
+        Returns what was asked for by the panels since the last picture.
+        """
+        chosen = self.state
+        if not panels:
+            self.state = replace(chosen, ui_visible=False, selected=0, help_visible=False)
+        try:
+            frame = self._picture = self._frame()
+            self.renderer.draw(frame, self._layout().stage)
+            width, height = self.renderer.size
+            size = (width / self._ratio, height / self._ratio)
+            actions = self.overlay.frame(self.model(), size, self._ratio, elapsed)
+        finally:
+            self.state = chosen
         self._pass.render(self.overlay.draw_data, self.renderer.picture)
+        return actions
 
     def resize(self, width: int, height: int, ratio: float) -> None:
         """The picture is `width` x `height` pixels, `ratio` of them to a window unit."""
@@ -99,6 +110,11 @@ class App:
     def say(self, message: str) -> None:
         """Show a passing message."""
         self._message, self._message_left = message, MESSAGE_SECONDS
+
+    def prefer(self, kept: Preferences) -> None:
+        """Look as the viewer wanted it to the last time."""
+        self.state = applied(self.state, kept)
+        self.clock = self.clock.at_speed(kept.speed)
 
     @property
     def timeline(self) -> Timeline | None:
@@ -123,10 +139,21 @@ class App:
 
     def handle(self, action: Action) -> None:
         """Carry out an action of the viewer. Those of the program itself are the window's."""
-        if isinstance(action, ViewAction):
-            self._view_changed(reduce(self.state, action))
+        if isinstance(action, act.OpenPalette):
+            self.state = reduce(self.state, action)
+            if action.sheet == "save":
+                header = self._trace.header
+                name = f"{header.run_id if header is not None else 'run'}.jsonl"
+                place = Path(self.state.folder or Path.cwd()) / name
+                self.state = reduce(self.state, act.Query(str(place)))
+        elif isinstance(action, ViewAction):
+            before, self.state = self.state, reduce(self.state, action)
+            self._furniture = self._furniture.after(before, self.state)
         elif isinstance(action, ClockAction):
-            self.clock = self._moved(action)
+            speed = self.clock.speed
+            self.clock = carried_out(self.clock, action, self._timeline, self.end)
+            if self.clock.speed != speed:
+                self.say(f"Speed {self.clock.speed:g}x")
         elif isinstance(action, StageAction):
             self._look(action)
         elif isinstance(action, RunAction):
@@ -141,11 +168,6 @@ class App:
         else:
             return False
         return True
-
-    def _view_changed(self, state: ViewState) -> None:
-        before, self.state = self.state, state
-        if state.preset != before.preset and not state.reduce_motion:
-            self._glide = Glide(before.preset, before.orbit, 0.0)
 
     def _look(self, action: StageAction) -> None:
         line, selected = self._timeline, self.state.selected
@@ -170,53 +192,41 @@ class App:
         now = self._timeline.round_at(self.clock.t)
         return pick.hit(self._picture, x, y, *self.renderer.size, now)
 
-    def _moved(self, action: ClockAction) -> PlaybackClock:
-        clock = self._stepped(action)
-        if clock.loop is None or clock.t == self.clock.t:
-            return clock
-        return self._looping(clock)  # the loop comes along to the round one went to
-
-    def _stepped(self, action: ClockAction) -> PlaybackClock:
-        clock, line = self.clock, self._timeline
-        match action:
-            case act.TogglePlay():
-                return clock.toggled()
-            case act.SetSpeed(speed):
-                return clock.at_speed(speed)
-            case act.ShiftSpeed(steps):
-                return clock.shifted_speed(steps)
-            case act.Seek(t):
-                return clock.moved_to(t, self.end)
-            case act.ToggleLoop():
-                return self._looping(clock) if clock.loop is None else clock.unlooped()
-        if line is None:
-            return clock
-        match action:
-            case act.NextBeat():
-                beat = line.next_beat(clock.stop_at if clock.stop_at is not None else clock.t)
-                return clock.unlooped().stepped_to(beat)
-            case act.PreviousBeat():
-                return clock.moved_to(line.prev_beat(clock.t), self.end).paused()
-            case act.NextRound():
-                return clock.moved_to(line.next_round(clock.t), self.end)
-            case act.PreviousRound():
-                return clock.moved_to(line.prev_round(clock.t), self.end)
-
-    def _looping(self, clock: PlaybackClock) -> PlaybackClock:
-        """The clock looping over the round it stands in."""
-        spans = self._timeline.spans if self._timeline is not None else ()
-        if self._timeline is None or not spans:
-            return clock
-        here = spans[self._timeline.round_at(clock.t)]
-        return clock.looping(here.start, here.end)
-
     def _run(self, action: RunAction) -> None:
-        if isinstance(action, act.RestartEngine):
-            self._feed.restart()
-        elif self._feed.has_engine and self.state.prompt.text.strip():
+        match action:
+            case act.RestartEngine():
+                self._feed.restart()
+            case act.StartRun():
+                self._start()
+            case act.OpenRun(path):
+                self._file(path, self._open_run)
+            case act.SaveRun(path):
+                self._file(path, lambda place: runfiles.save(self._trace, place))
+            case act.ShowLive():
+                if self._feed.can_resume:
+                    self._feed.resume()
+                else:
+                    self.say("There is no live run behind this one.")
+
+    def _start(self) -> None:
+        if self._feed.has_engine and self.state.prompt.text.strip():
             self._started = self.state.prompt.curated
             self._feed.start(self._request())
             self.clock = replace(self.clock, playing=True, stop_at=None)
+
+    def _open_run(self, path: Path) -> str:
+        self._feed.open(runfiles.read(path))
+        self.clock = replace(self.clock, playing=True)
+        return f"Opened {path.name}"
+
+    def _file(self, path: Path, deal: Callable[[Path], str]) -> None:
+        """Open or save a run file, remember where, and say what came of it."""
+        try:
+            self.say(deal(path))
+        except runfiles.RunFileError as error:
+            self.say(str(error))
+        else:
+            self.state = replace(self.state, folder=str(path.resolve().parent))
 
     def _request(self) -> Start:
         draft = self.state.prompt
@@ -237,7 +247,9 @@ class App:
             self._trace, self._stage = self._feed.trace, self._feed.stage
             self._timeline = self._compile(None if fresh else self._timeline)
         if fresh:
-            self.clock = replace(self.clock, t=0.0, stop_at=None, loop=None)
+            spans, begun = self._timeline.spans if self._timeline else (), self._feed.begun
+            t = spans[begun - 1].start if 0 < begun <= len(spans) else 0.0
+            self.clock = replace(self.clock, t=t, stop_at=None, loop=None)
             self.state = replace(self.state, selected=0)
             self._held = 0.0
 
@@ -248,7 +260,7 @@ class App:
 
     def _advance(self, elapsed: float) -> None:
         self._message_left = max(self._message_left - elapsed, 0.0)
-        self._move_furniture(elapsed)
+        self._furniture = self._furniture.advance(elapsed, self.state)
         stood = self.finished and self.clock.playing
         self.clock = self.clock.advance(elapsed, self.end)
         if self._timeline is not None:
@@ -257,15 +269,6 @@ class App:
         if self._held >= HOLD_SECONDS and self._options.advances:
             self._held = 0.0
             self._next_run()
-
-    def _move_furniture(self, elapsed: float) -> None:
-        """The drawer and the camera's way between presets: of the window, not of the run."""
-        wanted = 1.0 if self.state.selected else 0.0
-        step = 1.0 if self.state.reduce_motion else elapsed / DRAWER_SECONDS
-        self._drawn += min(max(wanted - self._drawn, -step), step)
-        if self._glide is not None:
-            gone = self._glide.progress + elapsed / GLIDE_SECONDS
-            self._glide = replace(self._glide, progress=gone) if gone < 1.0 else None
 
     def _next_run(self) -> None:
         """After a run: the prompt chosen meanwhile or the next one; a recording once more."""
@@ -281,28 +284,31 @@ class App:
 
     # --- the picture -----------------------------------------------------------------------
 
+    def _layout(self) -> Layout:
+        width, height = self.renderer.size
+        size = (width / self._ratio, height / self._ratio)
+        return arrange(*size, self.state.ui_scale, self.state.ui_visible, self._furniture.drawn)
+
     def view(self) -> View:
         """How the viewer looks at the run now."""
         width, height = self.renderer.size
         state = self.state
-        size = (width / self._ratio, height / self._ratio)
-        layout = arrange(*size, state.ui_scale, state.ui_visible, ease(self._drawn))
         return View(
             width=width,
             height=height,
             theme=state.theme,
             preset=state.preset,
             orbit=state.orbit,
-            free=layout.free,
+            free=self._layout().free,
             selected=state.selected,
             reduce_motion=state.reduce_motion,
             quality=self.renderer.quality,
-            glide=self._glide,
+            glide=self._furniture.glide,
         )
 
     def _frame(self) -> Frame:
         if self._timeline is None:
-            return _empty_stage(self.view())
+            return empty_stage(self.view())
         return self._scene.compose(self._trace, self._timeline, self.clock.t, self.view())
 
     def _hud(self) -> Hud:
@@ -340,8 +346,25 @@ class App:
             specimen=self._specimen(state.selected),
             pointed=self._specimen(pointed),
             outlines=self._outlines(state.selected, pointed),
-            drawn=ease(self._drawn),
+            drawn=self._furniture.drawn,
+            offers=self._offers(),
         )
+
+    def _offers(self) -> tuple[Entry, ...]:
+        """What the open palette offers for what is typed into it."""
+        state, engine = self.state, self._feed.engine
+        if state.palette is None:
+            return ()
+        query = state.palette.query
+        match state.palette.sheet:
+            case "open":
+                own = (Path(state.folder),) if state.folder else ()
+                return palette.run_files(query, (*self._options.run_folders, *own))
+            case "save":
+                return palette.copy_of(query)
+        drafters = engine.drafters if engine is not None else ()
+        everything = palette.commands(state.settings, self._options.prompts, drafters)
+        return palette.matching(query, everything)
 
     def _specimen(self, picked: int) -> Specimen | None:
         if self._timeline is None:
@@ -378,62 +401,3 @@ class App:
 
     def close(self) -> None:
         self._pass.release()
-
-
-def _first_state(options: ShowOptions) -> ViewState:
-    draft = PromptDraft()
-    if options.prompts:
-        draft = PromptDraft(options.prompts[0].text, options.prompts[0].chat, 0)
-    return ViewState(
-        preset=options.preset,
-        theme=options.theme,
-        ui_scale=options.ui_scale,
-        ui_visible=options.ui_visible,
-        reduce_motion=options.reduce_motion,
-        settings=options.settings,
-        prompt=draft,
-    )
-
-
-def _empty_stage(view: View) -> Frame:
-    """Before any run: the stage alone."""
-    camera = Camera((0.0, 6.0, 14.0), (0.0, 1.0, 0.0), 0.55, 0.5, 120.0, view.free)
-    return Frame(camera, theme_of(view.theme).lighting, (0.0, 0.5, 0.0), 6.0)
-
-
-def nothing_to_tell() -> Hud:
-    """What the panels show before any run."""
-    return Hud(
-        phase="approach",
-        round_index=-1,
-        shown=0,
-        settings=None,
-        rounds=(),
-        stats=Stats.of(()),
-        histogram=(),
-        ghost=(),
-        prompt="",
-        committed=(),
-        pending=(),
-        caption=(),
-        compute_seconds=0.0,
-        slowdown=0.0,
-        end=None,
-    )
-
-
-def scene_named(catalog: Iterable[Scene], slug: str) -> Scene:
-    """The scene of that name. Raises NeverDone naming those there are."""
-    scenes = {scene.slug: scene for scene in catalog}
-    if slug not in scenes:
-        raise NeverDone(f"There is no scene {slug!r}; there is: {', '.join(scenes)}.")
-    return scenes[slug]
-
-
-def opening_request(options: ShowOptions) -> Start | None:
-    """The first live run of a show: its first curated prompt, if there is one."""
-    if not options.prompts:
-        return None
-    first = options.prompts[0]
-    tokens = min(options.max_new_tokens, first.max_new_tokens)
-    return Start(first.text, first.chat, options.settings, options.seed, tokens)

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from visualizer import actions as act
 from visualizer.stage.schedule import FASTEST
+from visualizer.stage.timeline import Timeline
 
 _LADDER = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 SPEEDS = tuple(speed for speed in _LADDER if speed <= FASTEST)
@@ -75,3 +77,50 @@ class PlaybackClock:
         """Move `steps` up or down the ladder of speeds from the nearest rung."""
         nearest = min(range(len(SPEEDS)), key=lambda rung: abs(SPEEDS[rung] - self.speed))
         return self.at_speed(SPEEDS[min(max(nearest + steps, 0), len(SPEEDS) - 1)])
+
+
+def carried_out(
+    clock: PlaybackClock, action: act.ClockAction, line: Timeline | None, end: float
+) -> PlaybackClock:
+    """The clock after an action of the viewer. `end` is how far may be shown now.
+
+    A loop comes along to the round one goes to; playing on to the next beat leaves it.
+    """
+    moved = _moved(clock, action, line, end)
+    if line is None or moved.loop is None or moved.t == clock.t:
+        return moved
+    return _round_over(moved, line)
+
+
+def _moved(
+    clock: PlaybackClock, action: act.ClockAction, line: Timeline | None, end: float
+) -> PlaybackClock:
+    match action:
+        case act.TogglePlay():
+            return clock.toggled()
+        case act.SetSpeed(speed):
+            return clock.at_speed(speed)
+        case act.ShiftSpeed(steps):
+            return clock.shifted_speed(steps)
+        case act.Seek(t):
+            return clock.moved_to(t, end)
+    if line is None or not line.spans:
+        return clock
+    match action:
+        case act.NextBeat():
+            beat = line.next_beat(clock.stop_at if clock.stop_at is not None else clock.t)
+            return clock.unlooped().stepped_to(beat)
+        case act.PreviousBeat():
+            return clock.moved_to(line.prev_beat(clock.t), end).paused()
+        case act.NextRound():
+            return clock.moved_to(line.next_round(clock.t), end)
+        case act.PreviousRound():
+            return clock.moved_to(line.prev_round(clock.t), end)
+        case act.ToggleLoop():
+            return _round_over(clock, line) if clock.loop is None else clock.unlooped()
+
+
+def _round_over(clock: PlaybackClock, line: Timeline) -> PlaybackClock:
+    """The clock looping over the round it stands in."""
+    here = line.spans[line.round_at(clock.t)]
+    return clock.looping(here.start, here.end)

@@ -34,6 +34,7 @@ class ShowOptions:
     ui_visible: bool = True
     reduce_motion: bool = False
     advances: bool = True
+    run_folders: tuple[Path, ...] = ()  # where the palette looks for run files
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,8 @@ class WindowOptions:
     size: tuple[int, int] = (1280, 720)
     quality: Quality | None = None  # None: by the renderer found
     verbose: bool = False
+    run_folders: tuple[Path, ...] = ()
+    preferences: Path | None = None  # the file they are kept in; None: nothing is kept
 
 
 @dataclass(frozen=True, slots=True)

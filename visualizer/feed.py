@@ -18,6 +18,9 @@ from engine.trace import BUSY, EngineState, RunEvent, RunFailed, RunHeader, Sett
 class Feed:
     """Holds the trace on stage (`trace`, `live`) and the one that waits in the wings.
 
+    A run file opened by hand takes the stage from a live run, which goes on in the wings
+    until someone asks for it.
+
     `stage` counts the runs that have taken the stage, so that callers notice a new one.
     `first` is the run asked for as soon as a live engine is ready.
     """
@@ -30,7 +33,9 @@ class Feed:
         self._request = first
         self._asked = False
         self._asked_settings = Settings() if first is None else first.settings
-        self._shown = 0
+        self._shown = 0  # rounds of the live run that the picture has begun to show
+        self._shown_before = 0  # the same of the run that waits, if it was on stage before
+        self._opened = False  # a run file holds the stage
         self.trace = opening or Trace()
         self.live = False
         self.stage = 0
@@ -63,7 +68,17 @@ class Feed:
     @property
     def starting(self) -> bool:
         """A run was asked for and has not taken the stage yet."""
-        return self._asked and (self._waiting is not None or not self.live)
+        return self._asked and not self._opened and (self._waiting is not None or not self.live)
+
+    @property
+    def begun(self) -> int:
+        """Rounds of the run on stage that were shown before it left the stage, if it did."""
+        return self._shown if self.live else 0
+
+    @property
+    def can_resume(self) -> bool:
+        """A run file hides a live run."""
+        return self._opened and self.waiting
 
     @property
     def rounds_allowed(self) -> int | None:
@@ -74,7 +89,7 @@ class Feed:
         """Take in what arrived. `may_switch` False keeps a paused recording on stage."""
         for message in self._source.poll():
             self._take(message)
-        if self.waiting and (may_switch or self.live):
+        if self.waiting and not self._opened and (may_switch or self.live):
             self._switch()
 
     def _take(self, message: Message) -> None:
@@ -83,7 +98,7 @@ class Feed:
             return
         self.busy = None
         if isinstance(message, RunHeader):
-            self._waiting = Trace(header=message)
+            self._waiting, self._shown_before = Trace(header=message), 0
             self.problem = None
         else:
             self._extend(message)
@@ -106,7 +121,7 @@ class Feed:
         try:
             if self._waiting is not None:
                 self._waiting = self._waiting.extend(event)
-            elif self.live or not self._source.live:
+            elif (self.live or not self._source.live) and not self._opened:
                 self.trace = self.trace.extend(event)
         except ValueError as error:
             self.problem = f"The engine sent events out of order: {error}."
@@ -116,13 +131,27 @@ class Feed:
         self.trace, self._waiting = self._waiting, None
         self.live = self._source.live
         self.stage += 1
-        self._shown = 0
+        self._shown, self._shown_before = self._shown_before, 0
+
+    # --- run files -------------------------------------------------------------------------
+
+    def open(self, trace: Trace) -> None:
+        """Put a recorded run on stage. A live run goes on behind it."""
+        if self.live and self._waiting is None:
+            self._waiting, self._shown_before = self.trace, self._shown
+        self.trace, self.live, self._opened = trace, False, True
+        self.problem = None
+        self.stage += 1
+
+    def resume(self) -> None:
+        """Let the live run have the stage again, where it was."""
+        self._opened = False
 
     # --- asking ----------------------------------------------------------------------------
 
     def start(self, request: Start) -> None:
         """Ask for a new run, now or as soon as the engine is ready."""
-        self._request, self._asked = request, False
+        self._request, self._asked, self._opened = request, False, False
         self.problem = None
         if self.engine is not None and self.engine.phase == "ready" and self.fault is None:
             self._ask(request)

@@ -9,8 +9,9 @@ scene, and typing in a text box never triggers a shortcut.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from visualizer import actions as act
@@ -209,6 +210,14 @@ class Input:
         kept = "".join(c for c in characters if c.isprintable() or c == "\n")
         if kept:
             self._ui.text(kept)
+
+    # --- files -----------------------------------------------------------------------------
+
+    def dropped(self, paths: Sequence[Path]) -> None:
+        """Files were dropped on the window: the first one that may be a run is opened."""
+        runs = [path for path in paths if path.suffix == ".jsonl"] or list(paths)
+        if runs:
+            self._emit(act.OpenRun(runs[0]))
 
     # --- focus -----------------------------------------------------------------------------
 

@@ -18,10 +18,11 @@ from PIL import Image
 from engine.codec import Message
 from engine.requests import Request
 from engine.trace import Trace
-from visualizer.app import App, scene_named
+from visualizer.app import App
 from visualizer.config import RecordOptions, ShowOptions
 from visualizer.errors import NeverDone, VisualizerError
 from visualizer.feed import Feed
+from visualizer.opening import scene_named
 from visualizer.render.context import (
     GraphicsError,
     create_context,

@@ -30,6 +30,15 @@ class PromptDraft:
 
 
 @dataclass(frozen=True, slots=True)
+class Palette:
+    """The open command palette: what it offers, what is typed, which line is chosen."""
+
+    sheet: act.Sheet = "commands"
+    query: str = ""
+    chosen: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class ViewState:
     """Everything the viewer has chosen, apart from where the clock stands."""
 
@@ -41,11 +50,12 @@ class ViewState:
     ui_visible: bool = True
     help_visible: bool = False
     blackout: bool = False
-    palette: act.Sheet | None = None  # the command palette, and what it offers
+    palette: Palette | None = None
     panel_keys: bool = False  # the keyboard moves among the panels' controls
     painted: bool = False  # the text is coloured by where its words came from
     selected: int = 0  # pick id of what is under the microscope
     quality: Quality | None = None  # None: by the renderer found
+    folder: str = ""  # where a run file was last opened or saved
     settings: Settings = field(default_factory=Settings)
     prompt: PromptDraft = field(default_factory=PromptDraft)
 
@@ -82,9 +92,16 @@ def reduce(state: ViewState, action: act.ViewAction) -> ViewState:
         case act.Select(pick):
             return replace(state, selected=max(pick, 0))
         case act.OpenPalette(sheet):
-            return replace(state, palette=sheet, help_visible=False)
+            return replace(state, palette=Palette(sheet), help_visible=False)
         case act.ClosePalette():
             return replace(state, palette=None)
+        case act.Query(text) if state.palette is not None:
+            return replace(state, palette=Palette(state.palette.sheet, text[:MAX_PROMPT]))
+        case act.Choose(steps) if state.palette is not None:
+            chosen = max(state.palette.chosen + steps, 0)
+            return replace(state, palette=replace(state.palette, chosen=chosen))
+        case act.Query() | act.Choose():
+            return state
         case act.TogglePanelKeys():
             return replace(state, panel_keys=not state.panel_keys, ui_visible=True)
         case act.NextTheme():

@@ -12,25 +12,30 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from engine.source import EventSource
 from visualizer import actions as act
+from visualizer import cameras, preferences
 from visualizer.actions import Action
-from visualizer.app import App, opening_request, scene_named
+from visualizer.app import App
 from visualizer.config import FRAME_RATE, ShowOptions, WindowOptions
 from visualizer.errors import VisualizerError
 from visualizer.feed import Feed
 from visualizer.input import LEFT, MIDDLE, RIGHT, Input, Modifiers
+from visualizer.opening import opening_request, scene_named
 from visualizer.recorder import Capture, RecordError, new_path, save_png
 from visualizer.render.context import GraphicsError, create_context, default_quality
 from visualizer.render.renderer import Renderer
 from visualizer.stage.scene import Scene
+from visualizer.stage.view import Quality
 from visualizer.ui.overlay import Overlay
 from visualizer.ui.port import set_clipboard
 
 TITLE = "VerifyBox"
 SMALLEST = (640, 480)
+SETTLED_SECONDS = 1.0
 LONGEST_FRAME = 1.0  # seconds; a laptop that slept goes on where it was
 __all__ = ["NoDisplay", "WindowOptions", "run"]
 
@@ -66,11 +71,17 @@ class Window:
             settings=options.settings,
             seed=options.seed,
             max_new_tokens=options.max_new_tokens,
+            run_folders=options.run_folders,
         )
-        quality = options.quality or default_quality(context)
-        renderer = Renderer(context, self._pixels(), quality)
+        self._quality = options.quality or default_quality(context)  # where nobody chose one
+        renderer = Renderer(context, self._pixels(), self._quality)
         feed = Feed(source, options.opening, opening_request(show) if source.live else None)
         self._app = App(renderer, self._overlay, scene, feed, show)
+        self._store = preferences.Store(options.preferences) if options.preferences else None
+        self._kept = preferences.Preferences()
+        self._unsaved = 0.0  # seconds that the preferences have been others than those kept
+        if self._store is not None:
+            self._recall(self._store)
         self._input = Input(self._overlay.port, self._app, self._handle, time.monotonic)
         self._capture: Capture | None = None
         self._windowed: tuple[int, int, int, int] | None = None
@@ -106,7 +117,9 @@ class Window:
             return
         ratio = width / max(self._window.get_size()[0], 1)
         self._app.resize(width, height, ratio)
+        self._draw_as(self._app.state.quality or self._quality)
         self._app.step(elapsed)
+        self._remember(elapsed)
         self._input.frame_done()
         if self._capture is not None:
             self._feed_capture(self._capture)
@@ -119,18 +132,59 @@ class Window:
 
     def _close(self) -> None:
         self._end_capture()
+        if self._store is not None:
+            self._store.write(preferences.of(self._app.state, self._app.clock))
         self._window.remove_handlers(**self._handlers)
         self._app.close()
         self._app.renderer.release()
         self._overlay.close()
         self._window.close()
 
+    # --- what is remembered -----------------------------------------------------------------
+
+    def _recall(self, store: preferences.Store) -> None:
+        self._kept = store.read()
+        self._app.prefer(self._kept)
+        if store.notice:
+            self._app.say(store.notice)
+
+    def _remember(self, elapsed: float) -> None:
+        """Write preferences a while after they changed: a slider on the move is no news yet."""
+        now = preferences.of(self._app.state, self._app.clock)
+        if self._store is None or now == self._kept:
+            return
+        self._unsaved += elapsed
+        if self._unsaved >= SETTLED_SECONDS:
+            self._unsaved, self._kept = 0.0, now
+            self._store.write(now)
+            if self._store.notice:
+                self._app.say(self._store.notice)
+
+    def _draw_as(self, quality: Quality) -> None:
+        """Go on with a renderer of this quality."""
+        old = self._app.renderer
+        if old.quality == quality:
+            return
+        self._app.renderer = Renderer(old.context, old.size, quality)
+        old.release()
+
     # --- actions of the program ------------------------------------------------------------
 
     def _handle(self, action: Action) -> None:
         match action:
-            case act.Screenshot():
-                self._screenshot()
+            case act.Screenshot(panels):
+                self._screenshot(panels)
+            case act.CopyCamera():
+                state = self._app.state
+                self._window.set_clipboard_text(cameras.text_of(state.preset, state.orbit))
+                self._app.say("The camera is in the clipboard, as text")
+            case act.PasteCamera():
+                self._paste_camera()
+            case act.ResetPreferences():
+                self._app.prefer(preferences.Preferences())
+                self._app.say("Theme, sizes, quality, motion and speed are as they came")
+            case act.Quit():
+                self._window.has_exit = True
             case act.ToggleCapture():
                 self._end_capture() if self._capture is not None else self._begin_capture()
             case act.ToggleFullScreen():
@@ -162,7 +216,17 @@ class Window:
         self._input.focus_gained()
         getattr(window, "pressed_keys", set()).clear()
 
-    def _screenshot(self) -> None:
+    def _paste_camera(self) -> None:
+        camera = cameras.parse(self._window.get_clipboard_text())
+        if camera is None:
+            self._app.say("The clipboard holds no camera")
+        else:
+            self._app.handle(camera)
+
+    def _screenshot(self, panels: bool) -> None:
+        """Save what is on screen, or the stage with its badge alone."""
+        if not panels:
+            self._app.draw(panels=False)
         try:
             path = new_path(self._options.recordings, "png")
             save_png(self._app.renderer, path)
@@ -222,8 +286,9 @@ def _open(pyglet: Any, size: tuple[int, int]) -> Any:
         for config in _configs(pyglet):
             try:
                 window = pyglet.window.Window(
-                    width, height, TITLE, resizable=True, config=config, vsync=True, visible=False
-                )
+                    width, height, TITLE, resizable=True, config=config, vsync=True, visible=False,
+                    file_drops=True,
+                )  # fmt: skip
             except Exception as error:  # every platform's own class; the next rung may do
                 faults.append(str(error))
                 continue
@@ -308,6 +373,10 @@ def _handlers(pyglet: Any, window: Any, target: Input) -> dict[str, Callable[...
 
     def on_text(text: str) -> bool:
         target.text(text)
+        return True
+
+    def on_file_drop(x: float, y: float, paths: list[str]) -> bool:
+        target.dropped([Path(path) for path in paths])
         return True
 
     def on_resize(width: int, height: int) -> bool:

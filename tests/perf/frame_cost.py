@@ -22,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from engine.codec import read_run
 from scenes import CATALOG
-from visualizer.app import scene_named
 from visualizer.config import RecordOptions
+from visualizer.opening import scene_named
 from visualizer.recorder import still_app
 from visualizer.render.context import create_context
 from visualizer.render.renderer import Renderer

@@ -103,6 +103,7 @@ def program(display: str, data: Path, *arguments: str) -> Iterator[subprocess.Po
         **os.environ,
         "DISPLAY": display,
         "XDG_DATA_HOME": str(data),
+        "VERIFYBOX_CONFIG": str(data / "config"),
         "LIBGL_ALWAYS_SOFTWARE": "1",
     }
     process = subprocess.Popen(

@@ -13,9 +13,10 @@ from engine.codec import Message
 from engine.prompts import Prompt
 from engine.requests import Change, Request, Shown, Start
 from engine.trace import Trace
-from visualizer.app import App, opening_request
+from visualizer.app import App
 from visualizer.config import ShowOptions
 from visualizer.feed import Feed
+from visualizer.opening import opening_request
 from visualizer.render.renderer import Renderer
 from visualizer.ui.overlay import Overlay
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
+from show import hand_run
 
-from visualizer.clock import SPEEDS, PlaybackClock
+from scenes import CATALOG
+from visualizer import actions as act
+from visualizer.clock import SPEEDS, PlaybackClock, carried_out
 from visualizer.stage.schedule import FASTEST
 
+LINE = CATALOG[0].timeline(hand_run())
 SECONDS = st.floats(0, 100, allow_nan=False)
 
 
@@ -87,3 +92,29 @@ def test_animation_time_equals_wall_time_under_jitter() -> None:
         wall += elapsed
         clock = clock.advance(elapsed, end=1e9)
     assert abs(clock.t - wall) < 1e-6
+
+
+def test_a_loop_plays_its_stretch_over_and_over() -> None:
+    clock, seen = PlaybackClock(t=3.0).looping(2.0, 4.0), []
+    for _ in range(50):
+        clock = clock.advance(0.3, end=100.0)
+        seen.append(clock.t)
+    assert all(2.0 <= t < 4.0 for t in seen)
+    assert sum(after < before for before, after in pairwise(seen)) >= 6
+    assert clock.unlooped().advance(3.0, end=100.0).t > 4.0
+
+
+def test_a_loop_comes_along_to_another_round_and_a_step_leaves_it() -> None:
+    clock = carried_out(PlaybackClock(), act.ToggleLoop(), LINE, LINE.duration)
+    assert clock.loop == (LINE.spans[0].start, LINE.spans[0].end)
+    moved = carried_out(clock, act.NextRound(), LINE, LINE.duration)
+    assert moved.loop == (LINE.spans[1].start, LINE.spans[1].end)
+    dragged = carried_out(clock, act.Seek(LINE.spans[2].start + 0.1), LINE, LINE.duration)
+    assert dragged.loop == (LINE.spans[2].start, LINE.spans[2].end)
+    assert carried_out(clock, act.NextBeat(), LINE, LINE.duration).loop is None
+    assert carried_out(clock, act.ToggleLoop(), LINE, LINE.duration).loop is None
+
+
+def test_with_nothing_on_stage_no_action_moves_the_clock() -> None:
+    for action in (act.NextBeat(), act.NextRound(), act.ToggleLoop(), act.Seek(5.0)):
+        assert carried_out(PlaybackClock(), action, None, 0.0) == PlaybackClock()

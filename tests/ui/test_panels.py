@@ -14,9 +14,9 @@ from engine.trace import Baseline, EngineState, Settings
 from scenes import CATALOG
 from visualizer import actions as act
 from visualizer.actions import Action
-from visualizer.app import nothing_to_tell
 from visualizer.clock import PlaybackClock
 from visualizer.input import LEFT, Modifiers
+from visualizer.opening import nothing_to_tell
 from visualizer.stage.hud import Hud, Piece
 from visualizer.stage.theme import ROLES
 from visualizer.stage.view import PRESETS

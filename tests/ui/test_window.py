@@ -19,8 +19,8 @@ from engine import codec, prompts
 from engine.codec import Message
 from engine.stats import Stats
 from engine.trace import EngineState, Rewind, Round, RunHeader, Settings
-from visualizer.app import nothing_to_tell
 from visualizer.clock import PlaybackClock
+from visualizer.opening import nothing_to_tell
 from visualizer.stage.theme import theme
 from visualizer.state import PromptDraft, ViewState
 from visualizer.ui.layout import Rect, arrange

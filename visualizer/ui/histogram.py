@@ -1,83 +1,141 @@
-"""The acceptance histogram: how many rounds accepted exactly j of their k guesses."""
+"""Acceptance in bars: how many rounds accepted exactly j guesses, and how often each position."""
 
 from __future__ import annotations
 
-import numpy as np
-from imgui_bundle import imgui, implot
-from numpy.typing import NDArray
+from collections.abc import Sequence
+
+from imgui_bundle import imgui
 
 from visualizer.stage.hud import Hud
-from visualizer.ui import widgets
+from visualizer.ui import explain, widgets
+from visualizer.ui.layout import Rect
 from visualizer.ui.panel import Ui
-from visualizer.ui.style import SMALL_SIZE, Rgba
+from visualizer.ui.style import SMALL_SIZE, Rgba, mixed
 
-_BARE = (
-    implot.Flags_.no_inputs
-    | implot.Flags_.no_legend
-    | implot.Flags_.no_title
-    | implot.Flags_.no_mouse_text
-    | implot.Flags_.no_menus
-    | implot.Flags_.no_box_select
-)
+LEFT = 0.6  # of the width, for the histogram; the rest is for the positions
+GAP = 14.0
 
 
 def draw(ui: Ui, hud: Hud, height: float) -> None:
     """Shares of the rounds since a setting last changed; the setting before as a ghost."""
-    palette, style = ui.style.palette, ui.style
+    unit = ui.style.unit
+    corner = imgui.get_cursor_screen_pos()
+    width = imgui.get_content_region_avail().x
+    left = Rect(corner.x, corner.y, width * LEFT - GAP * unit / 2, height)
+    right = Rect(left.right + GAP * unit, corner.y, width - left.width - GAP * unit, height)
+    _accepted(ui, hud, left)
+    _positions(ui, hud, right)
+    imgui.set_cursor_screen_pos(corner)
+    imgui.dummy(imgui.ImVec2(width, height))
+
+
+def _accepted(ui: Ui, hud: Hud, rect: Rect) -> None:
     rounds = sum(hud.histogram)
-    widgets.text("Accepted per round", palette.text)
-    used = imgui.get_text_line_height_with_spacing()
-    with widgets.font(style, SMALL_SIZE):
-        count = f"{rounds} round{'' if rounds == 1 else 's'}"
-        ghost = ", grey: the setting before" if sum(hud.ghost) else ""
-        widgets.text(widgets.elided(count + ghost, imgui.get_content_region_avail().x), palette.dim)
-        used += imgui.get_text_line_height_with_spacing()
-        _plot(ui, hud, max(height - used, 60 * style.unit))
-
-
-def _plot(ui: Ui, hud: Hud, height: float) -> None:
+    ghost = ", grey: before" if sum(hud.ghost) else ""
+    area = _titled(ui, rect, "Accepted per round", f"{rounds} round{'s' * (rounds != 1)}{ghost}")
     now, before = shares(hud.histogram), shares(hud.ghost)
-    bars = max(len(now), len(before), 2)
-    implot.push_style_var(implot.StyleVar_.plot_padding, imgui.ImVec2(0, 2 * ui.style.unit))
-    implot.push_style_var(implot.StyleVar_.label_padding, imgui.ImVec2(2, 2 * ui.style.unit))
-    if implot.begin_plot("##accepted", imgui.ImVec2(-1, height), _BARE):
-        axis = implot.AxisFlags_
-        bare_x = axis.no_grid_lines | axis.no_tick_marks | axis.no_highlight | axis.lock
-        bare_y = axis.no_decorations | axis.lock
-        implot.setup_axes("", "", int(bare_x), int(bare_y))
-        top = max(float(now.max(initial=0)), float(before.max(initial=0)), 0.25) * 1.25
-        always = implot.Cond_.always
-        implot.setup_axes_limits(-0.6, bars - 0.4, 0.0, top, always)
-        implot.setup_axis_ticks(
-            implot.ImAxis_.x1, [float(i) for i in range(bars)], [str(i) for i in range(bars)], False
+    count = max(len(now), len(before), 2)
+    top = max([0.25, *now, *before])
+    grey = mixed(ui.style.palette.panel, ui.style.palette.dim, 0.35)
+    _bars(ui, area, before, count, top, 0.92, grey)
+    _bars(ui, area, now, count, top, 0.6, ui.style.role("committed"))
+    _numbers(ui, area, [str(n) if n else "" for n in hud.histogram], now, count, top)
+    _axis(ui, area, range(count), count)
+    for accepted in range(count):
+        place = _place(area, accepted, count)
+        widgets.explained(ui.style, f"bar{accepted}", place, explain.histogram_bar(hud, accepted))
+    ui.marks["histogram"] = area
+
+
+def _positions(ui: Ui, hud: Hud, rect: Rect) -> None:
+    rates = hud.stats.per_position
+    area = _titled(ui, rect, "By position", "accepted, %")
+    count = max(len(rates), 2)
+    _bars(ui, area, rates, count, 1.0, 0.6, ui.style.role("guess"))
+    _numbers(ui, area, [f"{100 * rate:.0f}" for rate in rates], rates, count, 1.0)
+    _axis(ui, area, range(1, count + 1), count)
+    for index in range(1, count + 1):
+        place = _place(area, index - 1, count)
+        widgets.explained(ui.style, f"position{index}", place, explain.position(hud.stats, index))
+    ui.marks["positions"] = area
+
+
+def _titled(ui: Ui, rect: Rect, title: str, remark: str) -> Rect:
+    """Write two lines at the top; return what is left for bars and the numbers below them."""
+    palette, canvas = ui.style.palette, imgui.get_window_draw_list()
+    y = rect.y
+    words = widgets.elided(title, rect.width)
+    canvas.add_text(imgui.ImVec2(rect.x, y), widgets.u32(palette.text), words)
+    y += imgui.get_text_line_height_with_spacing()
+    with widgets.font(ui.style, SMALL_SIZE):
+        words = widgets.elided(remark, rect.width)
+        canvas.add_text(imgui.ImVec2(rect.x, y), widgets.u32(palette.dim), words)
+        y += imgui.get_text_line_height_with_spacing()
+    return Rect(rect.x, y, rect.width, rect.bottom - y)
+
+
+def _place(area: Rect, index: int, count: int) -> Rect:
+    """The column of one bar, from top to bottom."""
+    each = area.width / count
+    return Rect(area.x + index * each, area.y, each, area.height)
+
+
+def _room(ui: Ui, area: Rect) -> tuple[float, float]:
+    """The top of the tallest bar and the foot of all: numbers lie above and below."""
+    with widgets.font(ui.style, SMALL_SIZE):
+        line = imgui.get_text_line_height() + 3 * ui.style.unit
+    return area.y + line, area.bottom - line
+
+
+def _bars(
+    ui: Ui, area: Rect, heights: Sequence[float], count: int, top: float, width: float, color: Rgba
+) -> None:
+    high, foot = _room(ui, area)
+    canvas = imgui.get_window_draw_list()
+    for index, height in enumerate(heights):
+        column = _place(area, index, count)
+        inset = column.width * (1 - width) / 2
+        tall = max((foot - high) * height / top, ui.style.unit if height else 0.0)
+        canvas.add_rect_filled(
+            imgui.ImVec2(column.x + inset, foot - tall),
+            imgui.ImVec2(column.right - inset, foot),
+            widgets.u32(color),
         )
-        if before.size:
-            _bars("before", before, 0.92, (*ui.style.palette.dim[:3], 0.35))
-        if now.size:
-            _bars("now", now, 0.6, ui.style.role("committed"))
-            _counts(ui, hud.histogram, now)
-        implot.end_plot()
-    ui.mark("histogram")
-    implot.pop_style_var(2)
 
 
-def _bars(name: str, heights: NDArray[np.float64], width: float, color: Rgba) -> None:
-    spec = implot.Spec()
-    spec.fill_color = imgui.ImVec4(*color)
-    spec.line_color = imgui.ImVec4(*color)
-    implot.plot_bars(name, heights, width, 0.0, spec)
+def _numbers(
+    ui: Ui, area: Rect, words: Sequence[str], heights: Sequence[float], count: int, top: float
+) -> None:
+    """A number over each bar, where there is room for all of them."""
+    high, foot = _room(ui, area)
+    with widgets.font(ui.style, SMALL_SIZE):
+        if max((imgui.calc_text_size(each).x for each in words), default=0) > area.width / count:
+            return
+        line = imgui.get_text_line_height()
+        for index, (each, height) in enumerate(zip(words, heights, strict=True)):
+            y = foot - (foot - high) * height / top - line - 1
+            _centred(ui, each, _place(area, index, count), y, ui.style.palette.text)
 
 
-def _counts(ui: Ui, counts: tuple[int, ...], heights: NDArray[np.float64]) -> None:
-    """The number of rounds above each bar."""
-    for accepted, (count, height) in enumerate(zip(counts, heights, strict=True)):
-        if count:
-            offset = imgui.ImVec2(0, -8 * ui.style.unit)
-            implot.plot_text(str(count), float(accepted), float(height), offset)
+def _axis(ui: Ui, area: Rect, labels: Sequence[int], count: int) -> None:
+    _, foot = _room(ui, area)
+    canvas = imgui.get_window_draw_list()
+    ends = imgui.ImVec2(area.x, foot), imgui.ImVec2(area.right, foot)
+    canvas.add_line(*ends, widgets.u32(ui.style.palette.line), 1.0)
+    with widgets.font(ui.style, SMALL_SIZE):
+        every = max(round(imgui.calc_text_size("00").x * count / area.width), 1)
+        for index, label in enumerate(labels):
+            if index % every == 0:
+                y = foot + 2 * ui.style.unit
+                _centred(ui, str(label), _place(area, index, count), y, ui.style.palette.dim)
 
 
-def shares(counts: tuple[int, ...]) -> NDArray[np.float64]:
+def _centred(ui: Ui, words: str, column: Rect, y: float, color: Rgba) -> None:
+    x = column.x + (column.width - imgui.calc_text_size(words).x) / 2
+    imgui.get_window_draw_list().add_text(imgui.ImVec2(x, y), widgets.u32(color), words)
+
+
+def shares(counts: tuple[int, ...]) -> tuple[float, ...]:
     """Counts as shares of their sum, so that two settings compare whatever their lengths."""
-    values = np.asarray(counts, dtype=np.float64)
-    total = values.sum()
-    return values / total if total else values
+    total = sum(counts)
+    return tuple(count / total for count in counts) if total else ()

@@ -9,6 +9,7 @@ from engine.trace import EngineState, RunHeader
 from visualizer.clock import PlaybackClock
 from visualizer.config import Badge
 from visualizer.microscope import Specimen
+from visualizer.palette import Entry
 from visualizer.stage.hud import Hud
 from visualizer.stage.timeline import Timeline
 from visualizer.state import ViewState
@@ -48,6 +49,7 @@ class UiModel:
     specimen: Specimen | None = None  # what is under the microscope
     pointed: Specimen | None = None  # what the pointer rests on
     outlines: tuple[Outline, ...] = ()
+    offers: tuple[Entry, ...] = ()  # of the open palette
     drawn: float = 0.0  # how far the microscope's drawer is out, 0..1
 
     @property

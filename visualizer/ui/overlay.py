@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from imgui_bundle import imgui, implot
+from imgui_bundle import imgui
 
 from visualizer.actions import Action
 from visualizer.ui import (
@@ -16,6 +16,7 @@ from visualizer.ui import (
     dock,
     help,
     microscope,
+    palette,
     readouts,
     textbar,
     timeline,
@@ -37,7 +38,6 @@ class Overlay:
 
     def __init__(self, fonts: Path = FONTS) -> None:
         self._context = imgui.create_context()
-        self._plots = implot.create_context()
         io = imgui.get_io()
         io.set_ini_filename("")
         io.set_log_filename("")
@@ -69,6 +69,7 @@ class Overlay:
         layout = arrange(*size, state.ui_scale, state.ui_visible, model.drawn)
         self._style.apply(layout.unit, state.theme)
         ui = Ui(self._style)
+        self.port.move_by_keys(state.panel_keys)
         imgui.new_frame()
         try:
             imgui.push_font(self._style.regular, 16.0 * layout.unit)
@@ -105,10 +106,14 @@ class Overlay:
         if state.help_visible:
             help.draw(ui, layout, model.renderer)
             panels.append(ui.marks["help"])
-        self.port.set_panels(panels)
+        if state.palette is not None:
+            palette.draw(ui, layout, state.palette, model.offers)
+            panels = [Rect(0, 0, layout.width, layout.height)]  # a click beside it closes it
+        anything = imgui.PopupFlags_.any_popup_id | imgui.PopupFlags_.any_popup_level
+        grasping = imgui.is_popup_open("", anything) or imgui.is_any_item_active()
+        self.port.set_panels(panels, bool(grasping))
 
     def close(self) -> None:
-        implot.destroy_context(self._plots)
         imgui.destroy_context(self._context)
 
 

@@ -42,18 +42,19 @@ class ImguiPort:
     def __init__(self) -> None:
         self._io = imgui.get_io()
         self._panels: tuple[Rect, ...] = ()
+        self._grasping = False
         self._held = Modifiers()
 
-    def set_panels(self, panels: Sequence[Rect]) -> None:
-        """The rectangles panels cover this frame.
+    def set_panels(self, panels: Sequence[Rect], grasping: bool = False) -> None:
+        """The rectangles panels cover this frame; `grasping` while a list or control is open.
 
-        imgui knows what lies under the pointer only after its next frame; a press may come
-        in the same frame as the move that brought the pointer there.
+        imgui itself knows what lies under the pointer only after its next frame; a press may
+        come in the same frame as the move that brought the pointer there.
         """
-        self._panels = tuple(panels)
+        self._panels, self._grasping = tuple(panels), grasping
 
     def wants_mouse(self, x: float, y: float) -> bool:
-        return bool(self._io.want_capture_mouse) or any(
+        return self._grasping or any(
             panel.x <= x < panel.right and panel.y <= y < panel.bottom for panel in self._panels
         )
 
@@ -65,6 +66,16 @@ class ImguiPort:
     def wants_keys(self) -> bool:
         """The keyboard moves among the controls."""
         return bool(self._io.config_flags & imgui.ConfigFlags_.nav_enable_keyboard)
+
+    def move_by_keys(self, wanted: bool) -> None:
+        """Let arrows, Tab and Enter move among the controls, or leave them to the stage."""
+        if wanted == self.wants_keys:
+            return
+        if wanted:
+            self._io.config_flags |= imgui.ConfigFlags_.nav_enable_keyboard
+            imgui.set_window_focus("dock")
+        else:
+            self._io.config_flags &= ~imgui.ConfigFlags_.nav_enable_keyboard
 
     def mouse_at(self, position: tuple[float, float] | None) -> None:
         if position is None:

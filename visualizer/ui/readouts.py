@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from imgui_bundle import imgui
 
 from engine.stats import Stats
-from visualizer.ui import widgets
+from visualizer.ui import explain, widgets
 from visualizer.ui.layout import Rect
 from visualizer.ui.model import UiModel
 from visualizer.ui.panel import Ui
@@ -27,6 +27,7 @@ class Readout:
     """One column: its name above, the figure with a small unit, and a remark below.
 
     `widest` is the longest figure to expect: columns stay where they are while figures change.
+    `why` is what it is made of, told to whoever points at it.
     Of the width that no figure needs, each column has its `weight` for its remark.
     """
 
@@ -37,6 +38,7 @@ class Readout:
     widest: str = "000.0"
     weight: float = 1.0
     warns: bool = False
+    why: explain.Lines = ()
 
 
 def draw(ui: Ui, rect: Rect, model: UiModel) -> None:
@@ -53,6 +55,9 @@ def draw(ui: Ui, rect: Rect, model: UiModel) -> None:
         for column, needed in zip(columns, least, strict=True):
             whole = needed * scale + share * column.weight
             _column(ui, column, left, rect.y + 8 * unit, whole - GAP * unit * scale, scale)
+            room_of = Rect(left, rect.y + 4 * unit, whole - 4 * unit, rect.height - 8 * unit)
+            widgets.explained(ui.style, column.name, room_of, column.why)
+            ui.mark(column.name)
             left += whole
 
 
@@ -75,6 +80,10 @@ def _badge(ui: Ui, right: float, y: float, model: UiModel) -> float:
         size = imgui.calc_text_size(words)
         place = imgui.ImVec2(right - size.x, rect.bottom + 5 * unit)
         imgui.get_window_draw_list().add_text(place, widgets.u32(style.palette.text), words)
+    baseline = model.header.baseline if model.header is not None else None
+    why = explain.slowdown(model.hud.slowdown, model.clock.speed, baseline)
+    widgets.explained(style, "slowdown", Rect(place.x, place.y, size.x, size.y), why)
+    widgets.explained(style, "badge", rect, explain.badge(model.badge))
     return max(rect.width, size.x)
 
 
@@ -121,19 +130,40 @@ def readouts_of(model: UiModel) -> tuple[Readout, ...]:
     drafted = f"{stats.accepted} of {stats.drafted}" if stats.drafted else ""
     rounds = f"{stats.rounds} round{'' if stats.rounds == 1 else 's'}"
     return (
-        Readout("TOK/S", _figure(stats.tokens_per_second, "{:.1f}"), alone),
-        Readout("ACCEPT", _figure(stats.acceptance_rate, "{:.0%}"), drafted),
+        Readout(
+            "TOK/S",
+            _figure(stats.tokens_per_second, "{:.1f}"),
+            alone,
+            why=explain.tokens_per_second(stats),
+        ),
+        Readout(
+            "ACCEPT",
+            _figure(stats.acceptance_rate, "{:.0%}"),
+            drafted,
+            why=explain.acceptance(stats),
+        ),
         _speedup(stats),
-        Readout("TOKENS/ROUND", _figure(stats.mean_acceptance_length, "{:.2f}"), rounds),
-        _milliseconds("Draft step", stats.draft_step_seconds, "mean"),
-        _milliseconds("Target pass", stats.pass_seconds, "mean"),
+        Readout(
+            "TOKENS/ROUND",
+            _figure(stats.mean_acceptance_length, "{:.2f}"),
+            rounds,
+            why=explain.tokens_per_round(stats),
+        ),
+        _milliseconds("Draft step", stats.draft_step_seconds, explain.draft_step(stats)),
+        _milliseconds("Target pass", stats.pass_seconds, explain.target_pass(stats)),
     )
 
 
 def _speedup(stats: Stats) -> Readout:
     value = stats.speedup
     if value is None:
-        return Readout("SPEEDUP", UNKNOWN, widest="0.00x slower", weight=SPEEDUP_WEIGHT)
+        return Readout(
+            "SPEEDUP",
+            UNKNOWN,
+            widest="0.00x slower",
+            weight=SPEEDUP_WEIGHT,
+            why=explain.speedup(stats),
+        )
     slower = value < 1.0 and stats.drafted > 0
     remark = "over the target alone" if stats.drafted else "nobody guesses"
     return Readout(
@@ -143,12 +173,13 @@ def _speedup(stats: Stats) -> Readout:
         widest="0.00x slower",
         weight=SPEEDUP_WEIGHT,
         warns=slower,
+        why=explain.speedup(stats),
     )
 
 
-def _milliseconds(name: str, seconds: float | None, remark: str) -> Readout:
+def _milliseconds(name: str, seconds: float | None, why: explain.Lines) -> Readout:
     figure = _figure(None if seconds is None else seconds * 1e3, "{:.1f}")
-    return Readout(name, figure, remark if seconds is not None else "", unit="ms")
+    return Readout(name, figure, "mean" if seconds is not None else "", unit="ms", why=why)
 
 
 def _figure(value: float | None, form: str) -> str:

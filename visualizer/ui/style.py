@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from imgui_bundle import imgui, implot
+from imgui_bundle import imgui
 
 from visualizer.stage.theme import decode
 from visualizer.stage.theme import theme as theme_of
@@ -197,11 +197,3 @@ def _set_colors(palette: Palette) -> None:
     }
     for key, color in table.items():
         style.set_color_(key, imgui.ImVec4(*color))
-    plot = implot.get_style()
-    plot.plot_min_size = imgui.ImVec2(1, 1)
-    plot.set_color_(implot.Col_.frame_bg, imgui.ImVec4(0, 0, 0, 0))
-    plot.set_color_(implot.Col_.plot_bg, imgui.ImVec4(0, 0, 0, 0))
-    plot.set_color_(implot.Col_.plot_border, imgui.ImVec4(0, 0, 0, 0))
-    plot.set_color_(implot.Col_.inlay_text, imgui.ImVec4(*palette.text))
-    plot.set_color_(implot.Col_.axis_grid, imgui.ImVec4(*palette.line[:3], 0.5))
-    plot.set_color_(implot.Col_.axis_text, imgui.ImVec4(*palette.dim))

@@ -9,13 +9,12 @@ from imgui_bundle import imgui
 
 from visualizer.ui.icons import DRAWN, Icon
 from visualizer.ui.layout import Rect
-from visualizer.ui.style import BASE_SIZE, Rgba, Style, faded, mixed
+from visualizer.ui.style import BASE_SIZE, SMALL_SIZE, Rgba, Style, faded, mixed
 
 _FIXED = (
     imgui.WindowFlags_.no_decoration
     | imgui.WindowFlags_.no_move
     | imgui.WindowFlags_.no_saved_settings
-    | imgui.WindowFlags_.no_nav
     | imgui.WindowFlags_.no_bring_to_front_on_focus
 )
 
@@ -54,6 +53,30 @@ def font(style: Style, size: float, bold: bool = False) -> Iterator[None]:
         yield
     finally:
         imgui.pop_font()
+
+
+def explained(style: Style, name: str, rect: Rect, lines: tuple[str, ...]) -> None:
+    """Whoever points at `rect`, or comes there by keyboard, is told these lines.
+
+    The window's cursor stays where it was.
+    """
+    before = imgui.get_cursor_screen_pos()
+    imgui.set_cursor_screen_pos(imgui.ImVec2(rect.x, rect.y))
+    size = imgui.ImVec2(max(rect.width, 1.0), max(rect.height, 1.0))
+    imgui.invisible_button(f"##why-{name}", size)
+    if lines and imgui.is_item_hovered(imgui.HoveredFlags_.allow_when_disabled):
+        explanation(style, lines)
+    imgui.set_cursor_screen_pos(before)
+
+
+def explanation(style: Style, lines: tuple[str, ...]) -> None:
+    """A tooltip: the first line is the sum, the others what is in it."""
+    if imgui.begin_tooltip():
+        text(lines[0], style.palette.text)
+        with font(style, SMALL_SIZE):
+            for line in lines[1:]:
+                text(line, style.palette.dim)
+        imgui.end_tooltip()
 
 
 def text(words: str, color: Rgba) -> None:

@@ -1,0 +1,134 @@
+"""What a number on screen is made of: its own numerator and denominator, in words.
+
+Pure: figures come from the measured statistics alone, and what is not known yet says so.
+"""
+
+from __future__ import annotations
+
+from engine.stats import Stats
+from engine.trace import Baseline
+from visualizer.stage.hud import Hud
+from visualizer.stage.schedule import PASS
+
+Lines = tuple[str, ...]
+"""The sum itself first, then what is in it and what is not."""
+
+
+def tokens_per_second(stats: Stats) -> Lines:
+    seconds = stats.draft_seconds + stats.verify_seconds
+    if not stats.timed_rounds:
+        return ("tokens ÷ seconds of drafting and target passes", "No timed round yet.")
+    return (
+        f"{stats.timed_tokens} tokens ÷ {seconds:.3f} s = {_of(stats.tokens_per_second):.1f} per s",
+        f"{stats.draft_seconds:.3f} s drafting + {stats.verify_seconds:.3f} s target passes,",
+        f"measured over {_rounds(stats.timed_rounds)} since a setting last changed.",
+        "Not in it: reading the prompt, showing it to you, a drafter's first round.",
+    )
+
+
+def acceptance(stats: Stats) -> Lines:
+    if not stats.drafted:
+        return ("accepted guesses ÷ all guesses", "Nobody has guessed yet.")
+    discarded = stats.drafted - stats.accepted - stats.rejected
+    judged = stats.accepted + stats.rejected
+    alpha = f" = {stats.alpha:.0%}" if stats.alpha is not None else ""
+    return (
+        f"{stats.accepted} accepted ÷ {stats.drafted} guesses = {_of(stats.acceptance_rate):.1%}",
+        f"{stats.rejected} rejected; {discarded} discarded, never judged: they count as guesses.",
+        f"Of the {judged} that were judged, {stats.accepted} passed{alpha}.",
+    )
+
+
+def speedup(stats: Stats) -> Lines:
+    rate, base = stats.tokens_per_second, stats.baseline
+    if rate is None or base is None:
+        return ("tokens a second ÷ those of the same target alone", "Not both measured yet.")
+    lines = (
+        f"{rate:.1f} ÷ {base.tokens_per_second:.1f} tokens a second = {_of(stats.speedup):.2f}x",
+        f"Alone: one token a pass, {1e3 * base.pass_seconds:.1f} ms,"
+        f" the median of {base.passes} passes in this session,",
+        "the same weights, precision and kernels.",
+    )
+    return lines if stats.slowness is None else (*lines, f"Slower, because {stats.slowness}.")
+
+
+def tokens_per_round(stats: Stats) -> Lines:
+    if not stats.rounds:
+        return ("1 + accepted ÷ rounds", "No round has been shown yet.")
+    return (
+        f"1 + {stats.accepted} accepted ÷ {_rounds(stats.rounds)}"
+        f" = {_of(stats.mean_acceptance_length):.2f}",
+        "The 1 is the target's own token: every round ends with one.",
+    )
+
+
+def draft_step(stats: Stats) -> Lines:
+    return _mean(stats.draft_seconds, stats.timed_steps, "draft step", "drafting")
+
+
+def target_pass(stats: Stats) -> Lines:
+    return (
+        *_mean(stats.verify_seconds, stats.timed_rounds, "pass", "target passes"),
+        "Each checks all guesses of a round and one position more.",
+    )
+
+
+def _mean(seconds: float, count: int, one: str, all_of_it: str) -> Lines:
+    if not count:
+        return (f"milliseconds of {all_of_it} ÷ {one}s", "None measured yet.")
+    many = f"{count} {one}{'' if count == 1 else 'es' if one.endswith('s') else 's'}"
+    return (f"{1e3 * seconds:.1f} ms of {all_of_it} ÷ {many} = {1e3 * seconds / count:.2f} ms",)
+
+
+def slowdown(factor: float, speed: float, baseline: Baseline | None) -> Lines:
+    """`factor` is scene seconds per measured second, `speed` that of playback."""
+    if factor <= 0:
+        return ("seconds of the show ÷ measured seconds",)
+    lines: Lines = (f"{factor:.1f} seconds of the show for a measured one ÷ speed {speed:g}",)
+    if baseline is not None:
+        one = 1e3 * baseline.pass_seconds
+        lines += (f"A target pass alone takes {one:.1f} ms and is shown for {PASS:g} s.",)
+    return (*lines, "Drafting and passes keep their measured ratio; verdicts take no time at all.")
+
+
+def badge(name: str) -> Lines:
+    return {
+        "LIVE": ("LIVE: decoded on this machine while you watch.",),
+        "RECORDED": ("RECORDED: a run that was measured before, as it was.",),
+        "SIMULATED": ("SIMULATED: drawn from a formula, nothing in it is measured.",),
+    }[name]
+
+
+def histogram_bar(hud: Hud, accepted: int) -> Lines:
+    total = sum(hud.histogram)
+    count = hud.histogram[accepted] if accepted < len(hud.histogram) else 0
+    if not total:
+        return (f"Rounds that accepted {accepted}", "No round has been shown yet.")
+    lines: Lines = (
+        f"{count} of {_rounds(total)} accepted exactly {accepted} = {count / total:.0%}",
+        f"Such a round adds {accepted + 1} token{'s' * (accepted > 0)}.",
+    )
+    before = sum(hud.ghost)
+    if before and accepted < len(hud.ghost):
+        lines += (f"Grey: {hud.ghost[accepted]} of {before} with the setting before.",)
+    return lines
+
+
+def position(stats: Stats, index: int) -> Lines:
+    """Guess number `index`, from 1: in how many rounds it was accepted."""
+    rounds = stats.asked[index - 1] if index <= len(stats.asked) else 0
+    passed = sum(stats.histogram[index:])
+    if not rounds:
+        return (f"Rounds that accepted guess {index}", "No round asked for it yet.")
+    return (
+        f"Guess {index} was accepted in {passed} of {_rounds(rounds)} = {passed / rounds:.0%}",
+        "In the others it was rejected, or never judged.",
+    )
+
+
+def _of(value: float | None) -> float:
+    return 0.0 if value is None else value
+
+
+def _rounds(count: int) -> str:
+    return f"{count} round{'' if count == 1 else 's'}"
