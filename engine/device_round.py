@@ -189,15 +189,14 @@ def judge(
 
 
 def pick(probs: Tensor, draw: Tensor) -> Tensor:
-    """As `verification.pick`, on the device: token (1,) of a law (V,) and a uniform (1,).
+    """As `verification.pick`, on the device: token (1,) of a law (V,) and a uniform (1,) below 1.
 
-    A law without mass gives -1. A draw so near 1 that it reaches the total gives the token that
-    completes it.
+    A law without mass gives -1. A double below 1 times a total rounds to less than that total, so
+    every draw finds a token.
     """
     cumulative = probs.double().cumsum(0)
     total = cumulative[-1:]
-    mark = torch.minimum(draw * total, torch.nextafter(total, torch.zeros_like(total)))
-    index = torch.searchsorted(cumulative, mark, right=True)
+    index = torch.searchsorted(cumulative, draw * total, right=True)
     return torch.where(total > 0, index, -1)
 
 

@@ -124,8 +124,10 @@ def test_a_token_is_picked_as_the_rule_picks_it():
         for draw in (0.0, NEAR_ONE, chance.random()):
             found = device_round.pick(probs, torch.tensor([draw], dtype=torch.float64))
             assert int(found) == pick(probs, draw)
-    tail = torch.tensor([0.5, 0.5, 1e-30, 0.0])  # too small to move the sum: never out of reach
-    assert int(device_round.pick(tail, torch.tensor([NEAR_ONE], dtype=torch.float64))) == 1
+    uneven = torch.rand(5000, generator=torch.Generator().manual_seed(1), dtype=torch.float64) + 0.1
+    for count in range(1, 5000, 7):  # totals of every size: the last draw finds the last token
+        last = device_round.pick(uneven[:count], torch.tensor([NEAR_ONE], dtype=torch.float64))
+        assert int(last) == count - 1
 
 
 @pytest.mark.parametrize("top_p", [0.1, 0.5, 0.9, 0.99])
