@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
+from dataclasses import replace
 
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from engine import sampling
+from engine.sampling import Draws
 from engine.trace import Settings
+from engine.verification import pick, verify_chain
 from tests.engine import kit
-from tests.engine.enumeration import chain_law
+from tests.engine.enumeration import difference
 from tests.engine.kit import TableModel, header, session
 
 
@@ -56,8 +63,11 @@ class Choices:
         return self._taken[-1]
 
 
-def law_of_whole_runs(monkeypatch, target_law, draft_law, s, vocab, length):
-    """The exact law of `length` tokens written by the session, every branch walked."""
+def law_of_whole_runs(monkeypatch, target_law, draft_law, s, vocab, length, ks=()):
+    """The exact law of `length` tokens written by the session, every branch walked.
+
+    With `ks` each round asks for the next number of them, around and around.
+    """
     found = defaultdict(float)
     pending = [()]
     while pending:
@@ -71,33 +81,96 @@ def law_of_whole_runs(monkeypatch, target_law, draft_law, s, vocab, length):
             vocab=vocab,
         )
         run._draws = choices
-        for made in run.rounds():
-            choices.weigh(made)
+        while run.finished is None:
+            if ks:
+                run.rewind(run.made, replace(s, k=ks[run.made % len(ks)]))
+            choices.weigh(run.advance())
         found[tuple(kit.committed(run))] += choices.weight
         pending.extend(choices.untaken)
     return found
 
 
+def distance_of_whole_runs(monkeypatch, s, vocab=3, length=3, ks=(), seed=1):
+    """Largest difference between the law of whole runs and that of the target alone."""
+    target_law, draft_law = kit.random_law(seed, vocab), kit.random_law(seed + 1, vocab)
+    found = law_of_whole_runs(monkeypatch, target_law, draft_law, s, vocab, length, ks)
+    assert sum(found.values()) == pytest.approx(1, abs=1e-12)
+
+    def law(prefix):
+        return kit.process_law(target_law((0, *prefix)), s, (0, *prefix))
+
+    return difference(law, length, found)
+
+
 @pytest.mark.parametrize(
-    ("k", "quality", "temperature", "top_k", "top_p"),
+    ("k", "quality", "temperature", "top_k", "top_p", "penalty"),
     [
-        (0, 100.0, 1.0, 0, 1.0),
-        (1, 100.0, 1.0, 0, 1.0),
-        (2, 100.0, 0.6, 2, 1.0),
-        (2, 40.0, 1.3, 0, 0.8),
-        (1, 0.0, 1.0, 0, 1.0),
-        (2, 70.0, 0.0, 0, 1.0),
+        (0, 100.0, 1.0, 0, 1.0, 1.0),
+        (1, 100.0, 1.0, 0, 1.0, 1.0),
+        (2, 100.0, 0.6, 2, 1.0, 1.0),
+        (2, 40.0, 1.3, 0, 0.8, 1.0),
+        (1, 0.0, 1.0, 0, 1.0, 1.0),
+        (2, 70.0, 0.0, 0, 1.0, 1.0),
+        (2, 100.0, 1.0, 0, 1.0, 1.8),
+        (2, 60.0, 0.8, 2, 0.9, 0.6),
     ],
 )
-def test_the_law_of_whole_runs_is_the_target_s(monkeypatch, k, quality, temperature, top_k, top_p):
-    """Drafting, dial, filters, verdicts and commits together; nothing is sampled."""
-    vocab, length = 3, 3
-    target_law, draft_law = kit.random_law(1, vocab), kit.random_law(2, vocab)
-    s = Settings("script", k, quality, temperature, top_k, top_p)
-    found = law_of_whole_runs(monkeypatch, target_law, draft_law, s, vocab, length)
-    alone_law = chain_law(lambda prefix: kit.process_law(target_law((0, *prefix)), s), length)
-    assert max(abs(found[text] - chance) for text, chance in alone_law.items()) < 1e-12
-    assert sum(found.values()) == pytest.approx(1, abs=1e-12)
+def test_the_law_of_whole_runs_is_the_target_s(
+    monkeypatch, k, quality, temperature, top_k, top_p, penalty
+):
+    """Drafting, dial, penalty, filters, verdicts and commits together; nothing is sampled."""
+    s = Settings("script", k, quality, temperature, top_k, top_p, repetition_penalty=penalty)
+    assert distance_of_whole_runs(monkeypatch, s) < 1e-12
+
+
+@settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    seed=st.integers(0, 10**6),
+    vocab=st.integers(2, 3),
+    ks=st.lists(st.integers(0, 2), min_size=1, max_size=3),
+    temperature=st.sampled_from([0.4, 1.0, 2.0]),
+    top_k=st.integers(0, 3),
+    top_p=st.sampled_from([0.5, 0.9, 1.0]),
+    penalty=st.sampled_from([1.0, 1.5]),
+    quality=st.sampled_from([100.0, 50.0]),
+)
+def test_the_law_is_the_target_s_for_any_settings_and_a_k_that_changes_every_round(
+    monkeypatch, seed, vocab, ks, temperature, top_k, top_p, penalty, quality
+):
+    s = Settings("script", 1, quality, temperature, top_k, top_p, repetition_penalty=penalty)
+    assert distance_of_whole_runs(monkeypatch, s, vocab, ks=ks, seed=seed) < 1e-12
+
+
+PENALISED = Settings("script", 2, temperature=1.0, repetition_penalty=1.8)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        lambda logits, ids, penalty: sampling.penalise(
+            logits, ids[: len(ids) - len(logits) + 1] * 2, penalty
+        ),
+        lambda logits, ids, penalty: torch.cat(
+            [sampling.penalise(row[None], ids, penalty) for row in logits]
+        ),
+        lambda logits, ids, penalty: logits,
+    ],
+    ids=["guesses are not seen", "later guesses are seen too", "only the drafter penalises"],
+)
+def test_a_penalty_that_sees_the_wrong_guesses_is_caught(monkeypatch, fault):
+    """B40's kind: a row is shaped by the guesses before it, by no others, and undone with them."""
+    monkeypatch.setattr("engine.decode.penalise", fault)
+    assert distance_of_whole_runs(monkeypatch, PENALISED) > 1e-3
+
+
+def test_a_drafter_that_penalises_otherwise_costs_acceptance_and_no_exactness(monkeypatch):
+    """B14: an honest law may be any law."""
+    monkeypatch.setattr(
+        "engine.drafters.proposal.penalise", lambda logits, ids, penalty: logits.flip(-1)
+    )
+    assert distance_of_whole_runs(monkeypatch, PENALISED) < 1e-12
 
 
 def test_confidence_decides_nothing_about_acceptance():
@@ -110,3 +183,78 @@ def test_confidence_decides_nothing_about_acceptance():
     guess = run.advance().guesses[0]
     assert guess.draft_prob == 1.0
     assert guess.accept_prob == pytest.approx(0.2)
+
+
+# --- draws ------------------------------------------------------------------------------------
+
+TARGET = torch.tensor([0.4, 0.1, 0.3, 0.2], dtype=torch.float64)
+DRAFT = torch.tensor([0.1, 0.3, 0.1, 0.5], dtype=torch.float64)
+SIGMAS = 5
+
+
+def farthest(streams, count=6000):
+    """Standard deviations by which the frequency of any token is off the target's law.
+
+    `streams` says which stream each decision of a round of one guess draws from.
+    """
+    draws = Draws(3)
+    counts = torch.zeros(4, dtype=torch.float64)
+    for index in range(count):
+        draft, accept, emit = (draws.uniform(stream, index) for stream in streams)
+        guess = pick(DRAFT, draft)
+        verdict = verify_chain(torch.stack((TARGET,) * 2), DRAFT[None], [guess], [accept], emit)
+        counts[guess if verdict.accepted else verdict.token] += 1
+    spread = (count * TARGET * (1 - TARGET)).sqrt()
+    return float(((counts - count * TARGET) / spread).abs().max())
+
+
+def test_sampled_tokens_are_within_five_sigma_of_the_target_s_law():
+    assert farthest(("draft", "accept", "emit")) < SIGMAS
+
+
+@pytest.mark.parametrize(
+    "streams", [("draft", "draft", "emit"), ("draft", "accept", "draft"), ("draft", "emit", "emit")]
+)
+def test_a_stream_shared_between_two_decisions_is_caught(streams):
+    assert farthest(streams) > SIGMAS
+
+
+def test_a_session_draws_every_decision_from_a_stream_of_its_own():
+    """B20: no number is used for two decisions, and how many are used depends on nothing."""
+    used = []
+
+    class Watched(Draws):
+        def uniform(self, stream, round_index, slot=0):
+            used.append((stream, round_index, slot))
+            return super().uniform(stream, round_index, slot)
+
+    law = kit.random_law(1, 4)
+    run = session(
+        TableModel(law), kit.Script(lambda text: kit.random_law(2, 4)(tuple(text))),
+        header([0], Settings("script", 2, temperature=1.0), max_new_tokens=12), vocab=4,
+    )  # fmt: skip
+    run._draws = Watched(5)
+    rounds = list(run.rounds())
+    widths = [len(made.guesses) for made in rounds]
+    assert len(used) == len(set(used))
+    assert set(used) == {
+        *((stream, i, slot) for i, n in enumerate(widths) for slot in range(n)
+          for stream in ("draft", "accept")),
+        *(("emit", i, 0) for i in range(len(rounds))),
+    }  # fmt: skip
+
+
+def test_any_temperature_that_is_as_good_as_zero_writes_the_greedy_text():
+    """B17: one predicate for both sides, and nothing that divides by it."""
+    law = kit.random_law(4, 5)
+    texts = []
+    for temperature, k in itertools.product((0.0, 1e-8, 1e-5, 1e-3), (0, 3)):
+        run = session(
+            TableModel(law), kit.Script(lambda text: kit.random_law(2, 5)(tuple(text))),
+            header([0], Settings("script", k, temperature=temperature), max_new_tokens=12),
+            vocab=5,
+        )  # fmt: skip
+        rounds = list(run.rounds())
+        assert all(made.emitted.prob > 0.999 for made in rounds)
+        texts.append(kit.committed(run))
+    assert len(set(map(tuple, texts))) == 1
