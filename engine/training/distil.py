@@ -126,7 +126,9 @@ def main(stop: threading.Event) -> None:
     if not run(trainer, lessons, watch, options.work, options.every, stop, options.keep):
         print(f"stopped at {trainer.progress.visits:,} visits; the same line goes on from there")
         return
-    print(card(ship(options.work, options.target, options.text, options.out)))
+    target = teacher.RememberingTarget.load(options.target)
+    made = ship(options.work / "checkpoint.pt", plan, target, options.text, options.out)
+    print(card(made))
 
 
 if __name__ == "__main__":

@@ -116,9 +116,19 @@ def target_best(target: Target, corpus: text.Corpus, rows: Sequence[int]) -> Ten
     return torch.cat(best)
 
 
-def measure(student: Student, target: Target, corpus: text.Corpus, split: text.Split) -> Figures:
-    """All held-out figures of a card: greedy by reason withheld and by family, and alpha."""
+def measure(
+    student: Student,
+    target: Target,
+    corpus: text.Corpus,
+    split: text.Split,
+    replies: int | None = None,
+) -> Figures:
+    """All held-out figures of a card: greedy by reason withheld and by family, and alpha.
+
+    `replies` limits both the greedy replies and the sampled ones, drawn by seed 0.
+    """
     greedy = [row for row in split.held_out if corpus.temperature[row] == 0]
+    greedy = sorted(np.random.default_rng(0).permutation(greedy)[:replies].tolist())
     found = dict(zip(greedy, hits(student, corpus, greedy), strict=True))
     families = sorted({split.families[row] for row in greedy})
     written = np.concatenate([corpus.reply(row) for row in split.held_out])
@@ -133,7 +143,7 @@ def measure(student: Student, target: Target, corpus: text.Corpus, split: text.S
             family: summary([found[row] for row in greedy if split.families[row] == family])
             for family in families
         },
-        "temperature_0.7": alphas(student, target, corpus, split),
+        "temperature_0.7": alphas(student, target, corpus, split, replies),
     }
 
 
@@ -158,7 +168,13 @@ def summary(replies: Sequence[rounds.Hits]) -> Figures:
     }
 
 
-def alphas(student: Student, target: Target, corpus: text.Corpus, split: text.Split) -> Figures:
+def alphas(
+    student: Student,
+    target: Target,
+    corpus: text.Corpus,
+    split: text.Split,
+    replies: int | None = None,
+) -> Figures:
     """Chance that one sampled guess is accepted, at `ALPHA_TEMPERATURE`, overall and by family.
 
     On text the target sampled at that temperature: the mean over positions of the sum over
@@ -166,7 +182,8 @@ def alphas(student: Student, target: Target, corpus: text.Corpus, split: text.Sp
     of each guess further ahead too, those before it being right.
     """
     rows = [row for row in split.held_out if np.isclose(corpus.temperature[row], ALPHA_TEMPERATURE)]
-    rows = sorted(np.random.default_rng(0).permutation(rows)[:ALPHA_ROWS].tolist())
+    count = min(ALPHA_ROWS, replies or ALPHA_ROWS)
+    rows = sorted(np.random.default_rng(0).permutation(rows)[:count].tolist())
     chances = {row: accept_chances(student, target, corpus, row) for row in rows}
     families = sorted({split.families[row] for row in rows})
     return {

@@ -24,7 +24,7 @@ from engine.training import evaluate
 from engine.training.kinds import KINDS
 from engine.training.recipe import Recipe
 from engine.training.student import Student, export
-from engine.training.teacher import Plan, Target
+from engine.training.teacher import Plan, RememberingTarget, Target
 
 Facts = dict[str, Any]
 Point = dict[str, float]
@@ -33,20 +33,21 @@ TARGET_NAME = "SmolLM2-135M-Instruct"
 
 
 def ship(
-    work: Path,
-    target_folder: Path,
+    checkpoint: Path,
+    plan: Plan,
+    target: Target,
     texts: Sequence[Path],
     out: Path,
     note: str = "",
-    checkpoint: str = "checkpoint.pt",
+    replies: int | None = None,
 ) -> Facts:
-    """Export a checkpoint of the work folder and write card.json and card.md beside it.
+    """Export a checkpoint and write card.json and card.md beside it.
 
-    `note` is what else a reader of the card must know about this training.
+    `target` is the plan's in full precision. `note` is what else a reader of the card must know
+    about this training; `replies` limits the held-out ones it is measured on.
     """
-    state = torch.load(work / checkpoint, weights_only=True)
-    plan = Plan.make(target_folder, texts, work, state["recipe"]["seed"])
-    target, corpus = Target.load(target_folder), plan.corpus
+    state = torch.load(checkpoint, weights_only=True)
+    corpus = plan.corpus
     student = KINDS[state["kind"]](target, state["recipe"]["layers"], state["vocab_ids"])
     student.decoder.load_state_dict(state["student"])
     export(student, out, TARGET_NAME)
@@ -68,7 +69,7 @@ def ship(
         "parameters": sum(parameter.numel() for parameter in student.parameters()),
         "reduced_vocabulary": len(student.vocab_ids),
         "bytes": (out / "model.safetensors").stat().st_size,
-        "held_out": evaluate.measure(student, target, corpus, plan.split),
+        "held_out": evaluate.measure(student, target, corpus, plan.split, replies),
         "curve": state["progress"]["curve"],
     }
     (out / "card.json").write_text(json.dumps(facts, indent=2) + "\n")
@@ -227,16 +228,31 @@ def main() -> None:
     parser.add_argument("--target", type=Path, required=True, help="folder of the target")
     parser.add_argument("--text", type=Path, nargs="+", required=True, help="as in training")
     parser.add_argument("--work", type=Path, required=True, help="folder of the checkpoint")
-    parser.add_argument("--out", type=Path, required=True, help="folder of the drafter")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        nargs="+",
+        required=True,
+        help="folder of the drafter; one for each checkpoint",
+    )
     parser.add_argument("--note", default="", help="a sentence for the card")
-    parser.add_argument("--checkpoint", default="checkpoint.pt", help="which file of the folder")
+    parser.add_argument(
+        "--checkpoint", nargs="+", default=["checkpoint.pt"], help="files of the work folder"
+    )
+    parser.add_argument(
+        "--replies", type=int, help="measure on so many held-out replies of each sort only"
+    )
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    facts = ship(
-        options.work, options.target, options.text, options.out, options.note, options.checkpoint
-    )
-    print(card(facts))
+    if len(options.checkpoint) != len(options.out):
+        parser.error("as many --out folders are wanted as there are --checkpoint files")
+    target = RememberingTarget.load(options.target)
+    for name, out in zip(options.checkpoint, options.out, strict=True):
+        path = options.work / name
+        seed = torch.load(path, weights_only=True)["recipe"]["seed"]
+        plan = Plan.make(options.target, options.text, options.work, seed)
+        print(card(ship(path, plan, target, options.text, out, options.note, options.replies)))
 
 
 if __name__ == "__main__":

@@ -167,9 +167,13 @@ def test_one_command_trains_ships_and_keeps_checkpoints(
     shape = kinds.load(tmp_path / "eagle", tiny_target()).decoder.fusion.weight.shape
     assert shape == (SHAPE.hidden, 2 * SHAPE.hidden)
 
-    early = ship.ship(
-        tmp_path / "work", target, [tmp_path / "text.npz"], tmp_path / "early",
-        checkpoint="checkpoint-40.pt",
-    )  # fmt: skip
+    line = (
+        f"ship --target {target} --text {tmp_path / 'text.npz'} --work {tmp_path / 'work'} "
+        f"--checkpoint checkpoint-40.pt --out {tmp_path / 'early'} --replies 3"
+    )
+    monkeypatch.setattr(sys, "argv", line.split())
+    ship.main()
+    early = json.loads((tmp_path / "early" / "card.json").read_text())
     assert 40 <= early["visits"] < facts["visits"]
     assert not early["finished"]
+    assert early["held_out"]["temperature_0"]["replies"] == 3
