@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 from engine.bench.rivals import Rival, Written
 from engine.bench.texts import Text
 from engine.requests import Start
-from engine.trace import Law, Round, Settings
+from engine.trace import Baseline, Law, Round, Settings
 
 if TYPE_CHECKING:
     from engine.assembly import Engine
@@ -58,6 +58,7 @@ class Tally:
     settings: Settings
     engine: Engine | None = None
     replies: dict[int, Reply] = field(default_factory=dict)
+    baseline: Baseline | None = None
 
     @property
     def name(self) -> str:
@@ -72,7 +73,8 @@ class Tally:
     def _decode(self, text: Text, tokens: int) -> Reply:
         assert self.engine is not None
         start = Start(text.prompt, text.chat, self.settings, max_new_tokens=tokens)
-        session = self.engine.begin(start)
+        session = self.engine.begin(start, self.baseline)
+        self.baseline = session.header.baseline  # measuring it for every reply would take longer
         began = time.perf_counter()
         rounds = list(session.rounds())
         return Reply(tuple(map(_slim, rounds)), time.perf_counter() - began)
