@@ -69,6 +69,12 @@ class LlamaConfig:
             raise ModelError("scaled rotary positions are not supported")
         if body.get("attention_bias") or body.get("mlp_bias"):
             raise ModelError("projections with a bias are not supported")
+        kinds = body.get("layer_types") or ()
+        if body.get("sliding_window") or any(kind != "full_attention" for kind in kinds):
+            raise ModelError(
+                "layers that forget (a sliding window, a recurrent state) are not supported: a "
+                "rejected guess could not be taken back"
+            )
         try:
             heads = int(body["num_attention_heads"])
             hidden = int(body["hidden_size"])

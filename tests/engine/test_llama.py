@@ -237,6 +237,9 @@ def test_a_folder_loads_in_the_precision_asked_for(tmp_path: Path) -> None:
         ({"model_type": "mamba"}, "'mamba' is not supported"),
         ({"rope_parameters": {"rope_type": "llama3"}}, "scaled rotary"),
         ({"attention_bias": True}, "bias"),
+        ({"sliding_window": 8}, "taken back"),
+        ({"layer_types": ["full_attention", "sliding_attention"]}, "taken back"),
+        ({"layer_types": ["full_attention", "linear_attention"]}, "taken back"),
         ({"hidden_size": None}, "config.json lacks"),
         ({"num_key_value_heads": 4}, "qkv has shape"),
     ],
@@ -246,6 +249,11 @@ def test_a_config_that_is_not_ours_is_refused(
 ) -> None:
     with pytest.raises(ModelError, match=message):
         Weights.load(save(tmp_path, tiny.tensors(tiny.CONFIG), **change))
+
+
+def test_a_config_that_names_its_layers_full_is_ours(tmp_path: Path) -> None:
+    kinds = {"layer_types": ["full_attention"] * 2, "sliding_window": None}
+    Weights.load(save(tmp_path, tiny.tensors(tiny.CONFIG), **kinds))
 
 
 def test_weights_that_could_run_code_are_not_opened(tmp_path: Path) -> None:
