@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, zip_longest
 
 from engine.trace import Baseline, Round, Settings
 
@@ -69,6 +69,24 @@ class Stats:
             draft_seconds=sum((each.draft_seconds for each in timed), 0.0),
             verify_seconds=sum((each.verify_seconds for each in timed), 0.0),
             baseline=baseline,
+        )
+
+    def __add__(self, other: Stats) -> Stats:
+        """The stats of these rounds and then `other`'s."""
+        return Stats(
+            rounds=self.rounds + other.rounds,
+            drafted=self.drafted + other.drafted,
+            accepted=self.accepted + other.accepted,
+            rejected=self.rejected + other.rejected,
+            committed=self.committed + other.committed,
+            histogram=_added(self.histogram, other.histogram),
+            asked=_added(self.asked, other.asked),
+            timed_tokens=self.timed_tokens + other.timed_tokens,
+            timed_rounds=self.timed_rounds + other.timed_rounds,
+            timed_steps=self.timed_steps + other.timed_steps,
+            draft_seconds=self.draft_seconds + other.draft_seconds,
+            verify_seconds=self.verify_seconds + other.verify_seconds,
+            baseline=self.baseline or other.baseline,
         )
 
     @property
@@ -155,6 +173,11 @@ def best_k(alpha: float, step_cost: float, verify_costs: Sequence[float]) -> int
         range(len(verify_costs)),
         key=lambda k: expected_gain(alpha, k, step_cost, verify_costs[k]),
     )
+
+
+def _added(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    """Counts added up, the shorter ones filled up with none."""
+    return tuple(a + b for a, b in zip_longest(one, other, fillvalue=0))
 
 
 def _ratio(part: float, whole: float) -> float | None:

@@ -369,5 +369,9 @@ def fold(events: Iterable[RunEvent]) -> Trace:
 
 def join_text(tokens: Iterable[Token]) -> str:
     """Join token texts into readable text; bytes that never became a character read as U+FFFD."""
-    joined = "".join(token.text for token in tokens)
+    return readable("".join(token.text for token in tokens))
+
+
+def readable(joined: str) -> str:
+    """Text whose bytes that never became a character (surrogates) read as U+FFFD."""
     return joined.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -20,6 +20,7 @@ from visualizer.stage.layout import DEPTH, HEIGHT, MARGIN, PITCH, Place, page_of
 from visualizer.stage.parts import Parts
 from visualizer.stage.schedule import factor_of, schedule
 from visualizer.stage.stand import Stand, named, stand_for
+from visualizer.stage.tally import Tally
 from visualizer.stage.theme import RGB, Role, Theme, theme
 from visualizer.stage.timeline import RoundSpans, Span, Timeline
 from visualizer.stage.view import Orbit, Preset, View
@@ -42,12 +43,15 @@ def timeline(trace: Trace, previous: Timeline | None = None) -> Timeline:
         return previous
     if previous and kept:
         spans, page, factor = list(previous.spans[:kept]), previous.page, previous.factor
+        tallies = list(previous.tallies[:kept])
     else:
-        spans, page, factor = [], page_of(trace.header), factor_of(trace)
+        spans, page, factor, tallies = [], page_of(trace.header), factor_of(trace), []
     fresh = trace.rounds[kept:]
     for each in fresh:
         spans.append(schedule(each, spans[-1].end if spans else 0.0, factor))
-    return Timeline(trace.rounds, tuple(spans), page.extended(kept, fresh), factor)
+        tallies.append(Tally.after(tallies[-1] if tallies else None, each))
+    page = page.extended(kept, fresh)
+    return Timeline(trace.rounds, tuple(spans), page, tuple(tallies), factor)
 
 
 def _shared(trace: Trace, previous: Timeline) -> int:

@@ -194,3 +194,9 @@ def test_best_k_is_the_table_s(alpha, cost, best):
 
 def test_best_k_is_zero_when_nothing_pays():
     assert best_k(0.05, 0.3, [1.0, 1.1, 1.2, 1.3]) == 0
+
+
+def test_stats_of_parts_add_up_to_those_of_the_whole():
+    rounds = [made(j, k) for k in (0, 2, 4) for j in range(k + 1)]
+    whole = sum((Stats.of((each,)) for each in rounds), Stats.of(()))
+    assert whole == Stats.of(rounds)

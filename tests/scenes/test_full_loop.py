@@ -406,14 +406,32 @@ def test_a_round_without_guesses_has_no_drafter_no_box_and_no_bonus() -> None:
 
 
 def test_old_lines_leave_the_picture() -> None:
-    """A picture of a long run holds no more than one of a short run."""
+    """A picture of a long run holds hardly more than one of a short run."""
 
-    def blocks(rounds: int) -> int:
+    def held(rounds: int) -> tuple[int, int]:
         run = runs.made_up(4, rounds)
         timeline = full_loop.timeline(run)
-        return len(full_loop.compose(run, timeline, timeline.duration, View()).solids)
+        frame = full_loop.compose(run, timeline, timeline.duration, View())
+        return len(frame.solids), len(frame.tiles)
 
-    assert blocks(900) <= blocks(60) + 12 <= 80
+    assert held(900)[0] <= held(60)[0] + 12 <= 80
+    assert held(900)[1] <= held(200)[1] + 20 <= 600
+
+
+def test_every_old_token_leaves_a_tile_that_joins_the_ribbon_and_stays_in_order() -> None:
+    run = runs.made_up(4, 30)
+    timeline = full_loop.timeline(run)
+    spans = timeline.spans[-1]
+    written = len(timeline.page.prompt.slots) + sum(len(p.kept) for p in timeline.page.places)
+    for t in np.linspace(spans.start, spans.approach.end, 9):
+        frame = full_loop.compose(run, timeline, float(t), View())
+        depth = frame.tiles["center"][:, 2]
+        assert (np.diff(depth) >= -1e-5).all()  # older tokens lie further back
+        front = frame.solids["center"][:, 2].min() - DEPTH / 2
+        assert depth.max() < front or t < spans.approach.end
+    present = len(timeline.page.places[-1].kept)
+    assert len(frame.tiles) + len(frame.solids) == written - present
+    assert len(frame.tiles) > 0
 
 
 def test_the_catalogue_has_unique_slugs() -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from engine.stats import Stats, stretches
+from engine.stats import Stats
 from engine.trace import (
     Baseline,
     Guess,
@@ -16,9 +16,10 @@ from engine.trace import (
     RunProof,
     Settings,
     Trace,
-    join_text,
+    readable,
 )
 from visualizer.stage.layout import closing_role
+from visualizer.stage.tally import Tally
 from visualizer.stage.text import visible
 from visualizer.stage.theme import Role
 from visualizer.stage.timeline import Phase, Span, Timeline
@@ -75,17 +76,6 @@ class Hud:
     proof: RunProof | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Shown:
-    """What only changes when one more round has been shown."""
-
-    rounds: tuple[Round, ...]
-    stats: Stats
-    ghost: tuple[int, ...]
-    text: str
-    seconds: float
-
-
 def tell(trace: Trace, timeline: Timeline, t: float) -> Hud:
     """Return what the panels say at time `t`."""
     now = timeline.round_at(t)
@@ -94,10 +84,12 @@ def tell(trace: Trace, timeline: Timeline, t: float) -> Hud:
     landed = spans is not None and t >= spans.land.end
     shown = now + landed if now >= 0 else 0
     ended = isinstance(trace.end, RunFinished) and trace.end.reason == "eos"
-    past = _shown(timeline, shown, header.baseline if header else None, ended)
+    past = timeline.tallies[shown - 1] if shown else None
+    stats = _stats(past, header.baseline if header else None)
+    text = _text(timeline, shown, ended)
     pending: tuple[Piece, ...] = ()
     caption: tuple[Piece, ...] = ()
-    seconds = past.seconds
+    seconds = past.seconds if past else 0.0
     if spans is not None:
         each = timeline.rounds[now]
         caption = _caption(each, timeline, t)
@@ -111,12 +103,12 @@ def tell(trace: Trace, timeline: Timeline, t: float) -> Hud:
         round_index=now,
         shown=shown,
         settings=timeline.rounds[now].settings if now >= 0 else settings,
-        rounds=past.rounds,
-        stats=past.stats,
-        histogram=past.stats.histogram,
-        ghost=past.ghost,
+        rounds=timeline.rounds[past.first : shown] if past else (),
+        stats=stats,
+        histogram=stats.histogram,
+        ghost=past.ghost if past else (),
         prompt=header.prompt if header else "",
-        committed=(Piece(past.text, "committed"),) if past.text else (),
+        committed=(Piece(text, "committed"),) if text else (),
         pending=pending,
         caption=caption,
         compute_seconds=seconds,
@@ -128,24 +120,20 @@ def tell(trace: Trace, timeline: Timeline, t: float) -> Hud:
 
 
 @lru_cache(maxsize=8)
-def _shown(timeline: Timeline, count: int, baseline: Baseline | None, ended: bool) -> _Shown:
-    """Sums over the first `count` rounds of this very timeline.
+def _text(timeline: Timeline, count: int, ended: bool) -> str:
+    """The text of the first `count` rounds of this very timeline.
 
     With `ended` the last token of the run is its end of text, and no part of the text.
     """
-    rounds = timeline.rounds[:count]
-    tokens = [token for each in rounds for token in each.committed]
-    if ended and count == len(timeline.rounds):
-        tokens = tokens[:-1]
-    runs = stretches(rounds)
-    current = runs[-1][1] if runs else ()
-    return _Shown(
-        rounds=current,
-        stats=Stats.of(current, baseline),
-        ghost=Stats.of(runs[-2][1]).histogram if len(runs) > 1 else (),
-        text=join_text(tokens),
-        seconds=sum(each.seconds for each in rounds),
-    )
+    texts = [tally.text for tally in timeline.tallies[:count]]
+    if ended and 0 < count == len(timeline.rounds):
+        texts[-1] = "".join(token.text for token in timeline.rounds[-1].committed[:-1])
+    return readable("".join(texts))
+
+
+@lru_cache(maxsize=8)
+def _stats(tally: Tally | None, baseline: Baseline | None) -> Stats:
+    return replace(tally.stats if tally else Stats.of(()), baseline=baseline)
 
 
 def _verdicts_at(timeline: Timeline, t: float) -> list[Role]:

@@ -79,11 +79,19 @@ class Stand:
 
 def stand_for(page: Page, index: int, preset: Preset, view: View) -> Stand:
     """Return the stand of camera `preset` for round `index`; -1 is before the first round."""
-    lens = Lens(preset, max(view.width, 1) / max(view.height, 1), view.free)
+    return _stand_for(page, index, Lens(preset, _aspect(view), view.free))
+
+
+def _aspect(view: View) -> float:
+    return max(view.width, 1) / max(view.height, 1)
+
+
+@lru_cache(maxsize=64)
+def _stand_for(page: Page, index: int, lens: Lens) -> Stand:
     if index < 0:
         line = page.prompt.line
         return _stand(Stretch(line, line, -NAMES, LINE + TAIL, LINE / 2, line), lens)
-    return _stand(_stretch(page.places[index], preset), lens)
+    return _stand(_stretch(page.places[index], lens.preset), lens)
 
 
 def named(place: Place) -> bool:

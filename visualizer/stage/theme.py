@@ -54,8 +54,7 @@ class Theme:
 
     def linear(self, role: str) -> RGB:
         """Colour of `role` for the scene: linear RGB in 0..1."""
-        red, green, blue = self.srgb(role)
-        return decode(red), decode(green), decode(blue)
+        return _linear(self.hexes[role])  # type: ignore[index]
 
 
 @cache
@@ -63,6 +62,12 @@ def srgb(code: str) -> RGB:
     """ "#3D7DD8" to sRGB in 0..1."""
     red, green, blue = (int(code[i : i + 2], 16) / 255 for i in (1, 3, 5))
     return red, green, blue
+
+
+@cache
+def _linear(code: str) -> RGB:
+    red, green, blue = srgb(code)
+    return decode(red), decode(green), decode(blue)
 
 
 def decode(value: float) -> float:

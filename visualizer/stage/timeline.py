@@ -14,6 +14,7 @@ from typing import Literal
 
 from engine.trace import Round
 from visualizer.stage.layout import Page
+from visualizer.stage.tally import Tally
 
 Phase = Literal["approach", "draft", "close", "pass", "verdicts", "shatter", "land", "settle"]
 
@@ -116,12 +117,13 @@ class RoundSpans:
 class Timeline:
     """A compiled run: its rounds, where they lie and when they happen. Compared by identity.
 
-    `factor` is the run's scene seconds per measured second.
+    `tallies` are the sums up to each round; `factor` is scene seconds per measured second.
     """
 
     rounds: tuple[Round, ...]
     spans: tuple[RoundSpans, ...]
     page: Page
+    tallies: tuple[Tally, ...]
     factor: float
 
     @property
