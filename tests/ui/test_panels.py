@@ -10,7 +10,7 @@ from imgui_bundle import imgui
 from show import PROMPTS, hand_run
 
 from engine.stats import Stats
-from engine.trace import Baseline, EngineState, Settings
+from engine.trace import Baseline, EngineState, RunProof, Scored, Settings, Token
 from scenes import CATALOG
 from visualizer import actions as act
 from visualizer.actions import Action
@@ -346,6 +346,21 @@ def test_above_one_it_does_not() -> None:
     speedup = readouts_of(model(hud=told(stats=fast)))[2]
     assert "slower" not in speedup.figure
     assert not speedup.warns
+
+
+def test_a_proven_run_says_so_and_one_that_differs_warns_and_tells_both_passes() -> None:
+    fast, slow = (Stats.of(RUN.rounds, Baseline(each, 9)) for each in (0.5, 0.001))
+    speedup = readouts_of(model(hud=told(stats=fast, proof=RunProof(200))))[2]
+    assert speedup.remark == "lossless: 200 of 200 tokens equal the target alone"
+    assert not speedup.warns
+    speedup = readouts_of(model(hud=told(stats=slow, proof=RunProof(200))))[2]
+    assert speedup.remark == f"{slow.slowness}; lossless: 200 of 200 tokens equal the target alone"
+    near = (Scored(Token(1, "a"), 2.5), Scored(Token(2, "b"), 2.4999))
+    differs = RunProof(200, 6, near[::-1], near)
+    speedup = readouts_of(model(hud=told(stats=fast, proof=differs)))[2]
+    assert speedup.warns
+    assert speedup.remark == differs.words
+    assert "alone it preferred “a” (2.5000) to “b” (2.4999)," in speedup.why
 
 
 def test_the_target_alone_is_never_slower_than_itself() -> None:

@@ -5,8 +5,10 @@ Pure: figures come from the measured statistics alone, and what is not known yet
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from engine.stats import Stats
-from engine.trace import Baseline
+from engine.trace import Baseline, RunProof, Scored
 from visualizer.stage.hud import Hud
 from visualizer.stage.schedule import PASS
 
@@ -50,6 +52,24 @@ def speedup(stats: Stats) -> Lines:
         "the same weights, precision and kernels.",
     )
     return lines if stats.slowness is None else (*lines, f"Slower, because {stats.slowness}.")
+
+
+def proof(found: RunProof | None) -> Lines:
+    """What came of running the target alone after the run; nothing where it was not."""
+    if found is None:
+        return ()
+    if found.first_difference is None:
+        return ("Run alone afterwards, the target wrote the same, token for token.",)
+    return (
+        f"Run alone afterwards, the target parted at token {found.first_difference + 1}:",
+        f"alone it preferred {_preference(found.alone)},",
+        f"while verifying {_preference(found.together)}.",
+    )
+
+
+def _preference(best: Sequence[Scored]) -> str:
+    """Two tokens and their logits, in words."""
+    return " to ".join(f"“{each.token.text}” ({each.logit:.4f})" for each in best) or "to end"
 
 
 def tokens_per_round(stats: Stats) -> Lines:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from imgui_bundle import imgui
 
 from engine.stats import Stats
+from engine.trace import RunProof
 from visualizer.ui import explain, widgets
 from visualizer.ui.layout import Rect
 from visualizer.ui.model import UiModel
@@ -142,7 +143,7 @@ def readouts_of(model: UiModel) -> tuple[Readout, ...]:
             drafted,
             why=explain.acceptance(stats),
         ),
-        _speedup(stats),
+        _speedup(stats, model.hud.proof),
         Readout(
             "TOKENS/ROUND",
             _figure(stats.mean_acceptance_length, "{:.2f}"),
@@ -154,7 +155,7 @@ def readouts_of(model: UiModel) -> tuple[Readout, ...]:
     )
 
 
-def _speedup(stats: Stats) -> Readout:
+def _speedup(stats: Stats, proof: RunProof | None) -> Readout:
     value = stats.speedup
     if value is None:
         return Readout(
@@ -166,14 +167,18 @@ def _speedup(stats: Stats) -> Readout:
         )
     slower = value < 1.0 and stats.drafted > 0
     remark = "over the target alone" if stats.drafted else "nobody guesses"
+    if slower:
+        remark = stats.slowness or "than the target alone"
+    if proof is not None:
+        remark = f"{remark}; {proof.words}" if slower else proof.words
     return Readout(
         "SPEEDUP",
         f"{value:.2f}x slower" if slower else f"{value:.2f}x",
-        (stats.slowness or "than the target alone") if slower else remark,
+        remark,
         widest="0.00x slower",
         weight=SPEEDUP_WEIGHT,
-        warns=slower,
-        why=explain.speedup(stats),
+        warns=slower or (proof is not None and not proof.holds),
+        why=explain.speedup(stats) + explain.proof(proof),
     )
 
 
