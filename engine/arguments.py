@@ -236,6 +236,7 @@ def add_fetch(parser: argparse.ArgumentParser) -> None:
 
 def add_bench(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
+    add("--pair", metavar="PAIR", help="a target as `fetch` knows it, in place of the default one")
     add("--drafter", action="append", default=[], metavar="D", help="again for more (default: all)")
     add("--k", type=span, default=(2, 4, 6), metavar="1..8", help="or auto,2,4 (default 2,4,6)")
     add(

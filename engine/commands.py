@@ -125,11 +125,14 @@ def prove(args: argparse.Namespace) -> int:
 
 def bench(args: argparse.Namespace) -> int:
     """Measure a sweep and print it as tables."""
+    from engine import fetch as fetching
     from engine.bench import command
 
     order = _allow(lambda: command.read(args))
     args.drafter = order.drafters
     with Progress() as progress:
+        if args.pair not in (None, fetching.DEFAULT_PAIR):
+            args.target = fetching.fetch(args.pair, progress.engine)
         engine = _open(args, progress)
     return command.main(engine, order)
 

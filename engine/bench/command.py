@@ -142,6 +142,7 @@ def _write(measured: Sweep, about: dict[str, Any], args: argparse.Namespace) -> 
     """Write down what is known so far: a sweep that is broken off has cost its time already."""
     lines = figures.lines_of(measured)
     if args.json is not None:
+        about = about | {"interrupted": measured.interrupted}
         report.write_json(args.json, report.as_json(about, lines, figures.rival_lines(measured)))
     if args.csv is not None:
         report.write_csv(args.csv, lines)
