@@ -140,10 +140,10 @@ class GraphKernel:
         count = len(x)
         width = 1 if count == 1 and not self._same_bits else ROWS
         replay = None
-        if count <= ROWS and start + width <= cache.keys.shape[2]:
+        window = next((each for each in self._windows if each >= start + width), None)
+        if count <= width and window is not None and window <= cache.keys.shape[2]:
             self._rows[:count] = x
             self._start.fill_(start)
-            window = next(each for each in self._windows if each >= start + width)
             replay = self._recording(width, window, cache)
         if replay is None:
             return self._eager.hidden_of(x, start, cache)

@@ -77,20 +77,25 @@ class Kernels:
         kernels can do that: what a target wants, at a price a drafter need not pay.
         """
         context = min(context, weights.config.context)
-        if self.record is not None:
-            exact = same_bits and weights.embedding.dtype == torch.float32
-            passes = GraphKernel(weights, context, self.record, exact)
-            runner = Runner(weights, context, passes, passes.new_cache())
-            passes.record_all(runner.cache)
-            return runner
-        return Runner(weights, context, self.kernel(weights, context))
+        kernel = self.kernel(weights, context, same_bits)
+        if not isinstance(kernel, GraphKernel):
+            return Runner(weights, context, kernel)
+        runner = Runner(weights, context, kernel, kernel.new_cache())
+        kernel.record_all(runner.cache)
+        return runner
 
     def name_of(self, runner: Runner) -> str:
         """What really computes a runner: passes that could not be recorded say why."""
         kernel = runner.kernel
         return kernel.name if isinstance(kernel, GraphKernel) and kernel.trouble else self.name
 
-    def kernel(self, weights: Weights, context: int) -> RowKernel | TorchKernel:
+    def kernel(
+        self, weights: Weights, context: int, same_bits: bool = False
+    ) -> RowKernel | TorchKernel | GraphKernel:
+        """The kernel alone, `same_bits` as for `runner`."""
+        if self.record is not None:
+            exact = same_bits and weights.embedding.dtype == torch.float32
+            return GraphKernel(weights, context, self.record, exact)
         if self.team is not None and suits_rows(weights):
             return RowKernel(weights, context, self.team)
         return TorchKernel(weights, context)
@@ -143,17 +148,18 @@ def _trouble(device: str, dtype: torch.dtype, make: Callable[[], Kernels]) -> st
 
 
 def suits_rows(weights: Weights) -> bool:
-    """Whether the compiled passes can run these weights: float32 on a CPU, sizes in lanes of 8."""
+    """Whether the compiled passes can run these weights: float32 on a CPU, sizes in whole lanes."""
     config = weights.config
     matrices = (weights.qkv, weights.output, weights.gate_up, weights.down, weights.head)
     sizes = [config.hidden_size, config.mlp_size, config.head_dim]
-    sizes += [matrix.group for matrix in matrices if isinstance(matrix, Codes)]
-    like = weights.embedding
-    return (
-        like.dtype == torch.float32
-        and like.device.type == "cpu"
-        and not any(size % 8 for size in sizes)
+    # Lanes of 8, and of two packed codes together.
+    whole = not any(size % 8 for size in sizes) and not any(
+        matrix.group % (16 if matrix.is_packed else 8)
+        for matrix in matrices
+        if isinstance(matrix, Codes)
     )
+    like = weights.embedding
+    return whole and like.dtype == torch.float32 and like.device.type == "cpu"
 
 
 @cache
@@ -277,5 +283,5 @@ def _array(tensor: Tensor) -> Any:
 def _parts(matrix: Tensor | Codes) -> tuple[Any, ...]:
     """A stacked matrix as `tiles.dot_tile` takes it."""
     if isinstance(matrix, Codes):
-        return _array(matrix.values), _array(matrix.scales)
+        return tuple(map(_array, matrix.parts))
     return (_array(matrix),)

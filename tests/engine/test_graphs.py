@@ -201,6 +201,17 @@ def test_windows_grow_with_the_text_and_end_with_the_context(monkeypatch):
     assert (runner.forward(IDS[119:]) - straight.forward(IDS[119:])).abs().max() < 1e-11
 
 
+def test_a_cache_without_spare_rows_is_used_as_far_as_it_goes(monkeypatch):
+    monkeypatch.setattr(graphs, "SHORTEST", 64)
+    kernel = GraphKernel(TINY, 120, Tape)
+    runner, straight = Runner(TINY, 120, kernel), Runner(TINY, 120)
+    for at in range(0, 120, 5):
+        found = runner.forward(IDS[at : at + 5])
+        assert (found - straight.forward(IDS[at : at + 5])).abs().max() < 1e-11
+    assert kernel.replays == len([at for at in range(0, 120, 5) if at + ROWS <= 64])
+    assert not kernel.trouble
+
+
 def test_recording_everything_at_once_leaves_nothing_for_a_round():
     made: list[object] = []
 
