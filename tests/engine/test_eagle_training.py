@@ -8,16 +8,19 @@ import threading
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
+from engine.requests import Start
 from engine.training import corpus as text
-from engine.training import distil, kinds, loop, prompts, rounds, ship, student, teacher
+from engine.training import cost, distil, kinds, loop, prompts, rounds, ship, student, teacher
 from engine.training.eagle import Eagle, delayed
 from engine.training.model import seen
 from engine.training.recipe import Recipe
+from tests.engine.test_stats import made
 from tests.engine.test_training import (
     SHAPE,
     corpus_of_prompts,
@@ -177,3 +180,31 @@ def test_one_command_trains_ships_and_keeps_checkpoints(
     assert 40 <= early["visits"] < facts["visits"]
     assert not early["finished"]
     assert early["held_out"]["temperature_0"]["replies"] == 3
+
+
+class Timed:
+    """An engine whose runs take the times it is told; the odd ones were disturbed."""
+
+    machine = SimpleNamespace(device="cpu", kernel="rows", dtype="float32")
+
+    def begin(self, start: Start) -> SimpleNamespace:
+        steps = (0.2, 0.1, 0.1, 0.1) if start.settings.drafter == "eagle" else ()
+        plain = replace(
+            made(0, 0), draft_step_seconds=steps, verify_seconds=1.0 if not steps else 3.0
+        )
+        busy = replace(plain, draft_step_seconds=(9.0,) * len(steps), verify_seconds=7.0)
+        cold = replace(plain, draft_step_seconds=(0.0,) * len(steps), cold=True)
+        return SimpleNamespace(rounds=lambda: [cold, plain, busy])
+
+
+def test_a_step_s_cost_is_that_of_the_shortest_times() -> None:
+    found = cost.measure(Timed(), "eagle")  # type: ignore[arg-type]
+    assert found["step"] == pytest.approx((0.2 + 0.3) / 4)
+    assert found["rounds"] == 2 * cost.TURNS
+
+
+def test_a_measured_cost_is_put_on_the_card(tmp_path: Path) -> None:
+    shipped = Path(cost.DRAFTERS) / "small"
+    (tmp_path / "card.json").write_text((shipped / "card.json").read_text())
+    cost.write(tmp_path, cost.measure(Timed(), "eagle"))  # type: ignore[arg-type]
+    assert "costs **0.125** of a one-token pass" in (tmp_path / "card.md").read_text()
