@@ -130,7 +130,8 @@ def test_what_the_passes_do_not_cover_runs_in_torch() -> None:
     grouped = copy_of(LANED, Width(4, 4))
     assert rows.runner(grouped, 64).kernel.name == "torch"
     assert kernels.choose("cpu", torch.float64, 2).name == "torch"
-    assert kernels.choose("cuda", torch.float32, 2).name == "torch"
+    assert kernels.choose("mps", torch.float32, 2).name == "torch"
+    assert kernels.choose("cuda", torch.float32, 2).team is None
 
 
 def test_without_numba_torch_does_it_and_the_name_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
