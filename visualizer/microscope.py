@@ -35,6 +35,7 @@ class Specimen:
     round: Round
     known: Known
     guesses_known: tuple[Known, ...]
+    landed: bool  # the token that ends the round is on its way or there
     timeline: Timeline
     header: RunHeader | None
 
@@ -92,6 +93,7 @@ def specimen(
         round=each,
         known=told[slot] if slot < len(told) else _known(spans, slot, t),
         guesses_known=told,
+        landed=t >= spans.land.start,
         timeline=timeline,
         header=header,
     )

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
+from show import hand_run
 
-from visualizer.ui.textbar import Stretch, flow, tail
+from engine.trace import Token, join_text
+from visualizer.ui.textbar import DRAFTED, Stretch, flow, painted, tail
+
+RUN = hand_run()
 
 ROLES = st.sampled_from(["committed", "guess", "rejected"])
 STRETCHES = st.lists(st.tuples(st.text(alphabet="ab 日👍", max_size=12), ROLES), max_size=15)
@@ -45,3 +51,33 @@ def test_the_tail_is_the_end_of_the_text(stretches: list[Stretch], length: int) 
     whole = "".join(text for text, _ in stretches)
     kept = "".join(text for text, _ in tail(stretches, length))
     assert kept == (whole[-length:] if length else "")
+
+
+# --- painted by acceptance -----------------------------------------------------------------
+
+
+def test_painted_text_is_the_text_and_every_token_has_its_origin() -> None:
+    for count in range(len(RUN.rounds) + 1):
+        rounds = RUN.rounds[:count]
+        text = RUN[:count].text
+        stretches = painted(rounds, text, 10_000)
+        assert "".join(part for part, _ in stretches) == text
+        drafted = sum(len(part) for part, role in stretches if role == DRAFTED)
+        kept = [g.token.text for each in rounds for g in each.guesses[: each.accepted]]
+        assert drafted <= len("".join(kept))
+
+
+def test_only_the_end_of_a_long_text_is_painted() -> None:
+    many = RUN.rounds[:2] * 500
+    stretches = painted(many, join_text([t for each in many for t in each.committed]), 200)
+    assert 200 <= sum(len(part) for part, _ in stretches) < 300
+
+
+def test_bytes_of_one_character_stay_whole_across_origins() -> None:
+    """The first byte was guessed, the rest is the target's correction: one 日."""
+    first, *rest = (chr(0xDC00 + byte) for byte in "日".encode())
+    each = RUN.rounds[0]
+    guess = replace(each.guesses[0], token=Token(1, f" {first}"), verdict="accepted")
+    emitted = replace(each.emitted, token=Token(2, "".join(rest)))  # type: ignore[type-var]
+    broken = replace(each, guesses=(guess,), emitted=emitted)
+    assert painted([broken], " 日", 100) == [(" 日", DRAFTED)]

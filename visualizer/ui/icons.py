@@ -7,7 +7,18 @@ from typing import Literal
 from imgui_bundle import imgui
 
 Icon = Literal[
-    "play", "pause", "next", "previous", "round", "loop", "reset", "help", "up", "down", "close"
+    "play",
+    "pause",
+    "next",
+    "previous",
+    "round",
+    "loop",
+    "reset",
+    "help",
+    "up",
+    "down",
+    "close",
+    "paint",
 ]
 
 
@@ -105,6 +116,15 @@ def _loop(canvas: imgui.ImDrawList, x: float, y: float, r: float, color: int) ->
         _triangle(canvas, end.x + side * 0.2 * r, top, side * 0.5 * r, color)
 
 
+def _paint(canvas: imgui.ImDrawList, x: float, y: float, r: float, color: int) -> None:
+    """Three lines of words, each underlined in its own way."""
+    for row in (-0.8, 0.8):
+        low = y + row * r
+        for left, right in ((-1.1, -0.2), (0.15, 1.1)):
+            start, end = imgui.ImVec2(x + left * r, low), imgui.ImVec2(x + right * r, low)
+            canvas.add_line(start, end, color, r * (0.55 if left * row > 0 else 0.22))
+
+
 DRAWN = {
     "play": _play,
     "pause": _pause,
@@ -117,4 +137,5 @@ DRAWN = {
     "down": _down,
     "close": _close,
     "loop": _loop,
+    "paint": _paint,
 }

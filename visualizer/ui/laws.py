@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from imgui_bundle import imgui
 
@@ -20,8 +21,31 @@ Marks = Mapping[int, str]
 """Token ids and the role in whose colour each is marked."""
 
 
-def side_by_side(ui: Ui, columns: tuple[tuple[str, Law, str], ...], marks: Marks) -> None:
-    """Laws as columns of bars: (title, law, role of its bars) each; `marks` stand out."""
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A law to show: its title, the role of its bars, and the token it is looked at for.
+
+    `asked` is shown below the others where it is not among the likeliest.
+    """
+
+    title: str
+    law: Law
+    role: str
+    asked: Candidate | None = None
+
+    @property
+    def rows(self) -> tuple[Candidate, ...]:
+        top = self.law.top[:MOST]
+        known = self.asked is None or any(each.token.id == self.asked.token.id for each in top)
+        return top if known or self.asked is None else (*top, self.asked)
+
+    @property
+    def left_over(self) -> float:
+        return max(1.0 - sum(each.prob for each in self.rows), 0.0) if self.law.top else 0.0
+
+
+def side_by_side(ui: Ui, columns: tuple[Column, ...], marks: Marks) -> None:
+    """Laws as columns of bars; tokens in `marks` stand out."""
     unit = ui.style.unit
     corner = imgui.get_cursor_screen_pos()
     whole = imgui.get_content_region_avail().x
@@ -34,29 +58,25 @@ def side_by_side(ui: Ui, columns: tuple[tuple[str, Law, str], ...], marks: Marks
     imgui.dummy(imgui.ImVec2(whole, max(heights)))
 
 
-def _column(
-    ui: Ui, x: float, y: float, width: float, column: tuple[str, Law, str], marks: Marks
-) -> float:
+def _column(ui: Ui, x: float, y: float, width: float, column: Column, marks: Marks) -> float:
     """Draw one law; return its height."""
-    title, law, role = column
     unit, palette = ui.style.unit, ui.style.palette
     canvas = imgui.get_window_draw_list()
     start = y
     with widgets.font(ui.style, SMALL_SIZE, bold=True):
-        words = widgets.elided(title, width)
-        canvas.add_text(imgui.ImVec2(x, y), widgets.u32(ui.style.ink(role)), words)
+        words = widgets.elided(column.title, width)
+        canvas.add_text(imgui.ImVec2(x, y), widgets.u32(ui.style.ink(column.role)), words)
         y += imgui.get_text_line_height() + 3 * unit
     with widgets.font(ui.style, SMALL_SIZE):
         step = imgui.get_text_line_height() + 4 * unit
-        for each in law.top[:MOST]:
-            _bar(ui, x, y, width, step, each, role, marks.get(each.token.id))
+        for each in column.rows:
+            _bar(ui, x, y, width, step, each, column.role, marks.get(each.token.id))
             y += step
-        left_over = law.rest + sum(each.prob for each in law.top[MOST:])
-        if left_over > 5e-4:
-            words = widgets.elided(f"all others {prob(left_over)}", width)
+        if column.left_over > 5e-4:
+            words = widgets.elided(f"all others {prob(column.left_over)}", width)
             canvas.add_text(imgui.ImVec2(x, y + 2 * unit), widgets.u32(palette.dim), words)
             y += step
-        elif not law.top:
+        elif not column.rows:
             canvas.add_text(imgui.ImVec2(x, y), widgets.u32(palette.dim), "not recorded")
             y += step
     return y - start
@@ -117,8 +137,10 @@ def number_line(ui: Ui, accept: float, draw: float | None) -> None:
     )
     with widgets.font(ui.style, SMALL_SIZE):
         below = high + 4 * unit
-        ends = [("0", left), ("1", right)] if 0.06 < accept < 0.94 else []
-        for words, x in (*ends, (f"accept {prob(accept)}", border)):
+        told = f"accept {prob(accept)}"
+        reach = imgui.calc_text_size(told).x / 2 + 14 * unit
+        ends = [("0", left)] * (border - left > reach) + [("1", right)] * (right - border > reach)
+        for words, x in (*ends, (told, border)):
             _centred(words, x, below, palette.dim, corner.x, corner.x + width)
         if draw is not None:
             at = left + (right - left) * draw

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from imgui_bundle import imgui
 
-from engine.trace import Emitted, Guess, Law
+from engine.trace import Candidate, Emitted, Guess
 from visualizer import actions as act
 from visualizer import microscope as facts
 from visualizer.microscope import Specimen, prob
@@ -13,11 +13,13 @@ from visualizer.stage.layout import closing_role
 from visualizer.stage.text import visible
 from visualizer.stage.theme import EMBLEMS
 from visualizer.ui import laws, widgets
+from visualizer.ui.laws import Column
 from visualizer.ui.layout import Rect
 from visualizer.ui.model import Outline, UiModel
 from visualizer.ui.panel import Ui
 from visualizer.ui.style import SMALL_SIZE, faded
 
+_RESIDUAL = "Residual: max(0, target − draft), made to sum to 1."
 _GLYPHS = {"accepted": "✔", "rejected": "✘", "discarded": "–"}
 
 
@@ -83,26 +85,33 @@ def _guess(ui: Ui, what: Specimen, guess: Guess) -> None:
         laws.number_line(ui, guess.accept_prob, guess.draw if what.known == "judged" else None)
         _note(ui, facts.rule(guess))
     _section(ui, "What each thought of it")
-    columns = [(f"draft law {prob(guess.draft_prob)}", guess.draft_law, "guess")]
+    drafted = Candidate(guess.token, guess.draft_prob)
+    title = f"draft law {prob(guess.draft_prob)}"
+    columns = [Column(title, guess.draft_law, "guess", drafted)]
     if weighed:
-        columns.append((f"target law {prob(guess.target_prob)}", guess.target_law, "target"))
+        title, wanted = f"target law {prob(guess.target_prob)}", guess.target_prob
+        columns.append(Column(title, guess.target_law, "target", Candidate(guess.token, wanted)))
     laws.side_by_side(ui, tuple(columns), {guess.token.id: what.role})
     if what.round.settings.temperature == 0:
         _note(ui, "At temperature 0 a law is one token: the likeliest one.")
     if guess.verdict == "rejected" and what.known == "judged":
-        _residual(ui, what.round.emitted)
+        _residual(ui, what)
     _section(ui, "Where it came from")
     _origin(ui, what, guess)
     if weighed:
         _note(ui, facts.milliseconds(what))
 
 
-def _residual(ui: Ui, emitted: Emitted | None) -> None:
+def _residual(ui: Ui, what: Specimen) -> None:
+    """The law of the token that takes a rejected one's place, and which it was once it landed."""
+    emitted = what.round.emitted
     if emitted is None or emitted.kind != "recovered":
         return
-    _section(ui, "What took its place")
-    title = "residual law: max(0, target − draft), made to sum to 1"
-    laws.side_by_side(ui, ((title, emitted.law, "correction"),), {emitted.token.id: "correction"})
+    _section(ui, "What took its place" if what.landed else "What will take its place")
+    drawn = Candidate(emitted.token, emitted.prob) if what.landed else None
+    column = Column("residual law", emitted.law, "correction", drawn)
+    laws.side_by_side(ui, (column,), {emitted.token.id: "correction"} if what.landed else {})
+    _note(ui, _RESIDUAL)
 
 
 def _origin(ui: Ui, what: Specimen, guess: Guess) -> None:
@@ -127,13 +136,15 @@ def _emitted(ui: Ui, what: Specimen, emitted: Emitted) -> None:
     if emitted.prob < 1.0:
         _note(ui, f"Its probability {prob(emitted.prob)}, chosen by the draw {emitted.draw:.3f}")
     marks = {emitted.token.id: what.role}
-    columns: tuple[tuple[str, Law, str], ...] = (("target law", emitted.target_law, "target"),)
-    if emitted.kind == "recovered":
-        columns = (("residual law", emitted.law, "correction"), *columns)
+    drawn = Candidate(emitted.token, emitted.prob)
+    recovered = emitted.kind == "recovered"
+    columns = [Column("target law", emitted.target_law, "target", None if recovered else drawn)]
+    if recovered:
+        columns.insert(0, Column("residual law", emitted.law, "correction", drawn))
     _section(ui, "What it was drawn from")
-    laws.side_by_side(ui, columns, marks)
-    if emitted.kind == "recovered":
-        _note(ui, "Residual: max(0, target − draft), made to sum to 1")
+    laws.side_by_side(ui, tuple(columns), marks)
+    if recovered:
+        _note(ui, _RESIDUAL)
     _section(ui, "Cost")
     _note(ui, facts.milliseconds(what))
 
@@ -178,7 +189,7 @@ def _check(ui: Ui, what: Specimen) -> None:
     flags = imgui.TableFlags_.row_bg | imgui.TableFlags_.sizing_stretch_prop
     with widgets.font(ui.style, SMALL_SIZE):
         if imgui.begin_table("check", 6, flags):
-            imgui.table_setup_column("guess", imgui.TableColumnFlags_.width_stretch, 2.2)
+            imgui.table_setup_column("guess", imgui.TableColumnFlags_.width_stretch, 1.8)
             for title in ("draft", "target", "accept", "draw"):
                 imgui.table_setup_column(title, imgui.TableColumnFlags_.width_stretch, 1.2)
             imgui.table_setup_column("", imgui.TableColumnFlags_.width_stretch, 0.5)
@@ -187,7 +198,7 @@ def _check(ui: Ui, what: Specimen) -> None:
                 _check_row(ui, what, slot)
             imgui.end_table()
     ui.mark("check")
-    if each.emitted is not None and what.known == "judged":
+    if each.emitted is not None and what.landed:
         role = closing_role(each)
         word = widgets.legible(visible(each.emitted.token.text))
         kind = "Correction" if role == "correction" else "Bonus"

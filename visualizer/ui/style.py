@@ -194,6 +194,11 @@ def _set_colors(palette: Palette) -> None:
         col.plot_histogram: accent,
         col.text_selected_bg: (*accent[:3], 0.35),
         col.nav_cursor: accent,
+        col.table_header_bg: raised,
+        col.table_border_strong: palette.line,
+        col.table_border_light: palette.line,
+        col.table_row_bg: (0, 0, 0, 0),
+        col.table_row_bg_alt: (*raised[:3], 0.5),
     }
     for key, color in table.items():
         style.set_color_(key, imgui.ImVec4(*color))

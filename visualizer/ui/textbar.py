@@ -1,29 +1,40 @@
 """The sentence along the bottom: what is written bright, what is only guessed in role colours.
 
 Colour is not the only carrier: accepted guesses are underlined, rejected and discarded ones
-struck through.
+struck through. Painted by acceptance, committed words keep the colour of where they came from:
+guesses a thin line, corrections a thick one, bonus tokens a dotted one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from imgui_bundle import imgui
 
+from engine.trace import Round, Token, join_text
 from visualizer.stage.hud import Hud
+from visualizer.stage.layout import closing_role
+from visualizer.stage.timeline import Timeline
 from visualizer.ui import widgets
 from visualizer.ui.layout import Rect
 from visualizer.ui.model import UiModel
 from visualizer.ui.panel import Ui
-from visualizer.ui.style import Rgba, mixed
+from visualizer.ui.style import SMALL_SIZE, Rgba, mixed
 
 TEXT_SIZE = 21.0
 TAIL = 900
 """Characters laid out per frame: more than the bar can show at any size."""
 
 ACCEPTED = "accepted"  # a guess that passed and is not committed yet
-_MARKS = {ACCEPTED: 0.98, "rejected": 0.55, "discarded": 0.55}  # line at this part of the height
+DRAFTED = "drafted"  # committed, and somebody else's guess
+_MARKS = {
+    ACCEPTED: 0.98, "rejected": 0.55, "discarded": 0.55, DRAFTED: 0.98, "correction": 0.98,
+    "bonus": 0.98,
+}  # fmt: skip
+"""Line at this part of the height."""
+_THICK = {"correction": 3.0}
 
 Stretch = tuple[str, str]
 """Text, and the role whose colour it has."""
@@ -44,8 +55,11 @@ def draw(ui: Ui, rect: Rect, model: UiModel) -> None:
         pad = 18 * unit
         step = imgui.get_text_line_height() * 1.18
         rows = max(int((rect.height - 8 * unit) // step), 1)
-        known = [(widgets.legible(text), role) for text, role in tail(sentence(model.hud), TAIL)]
-        lines = flow(known, rect.width - 2 * pad, _measure)[-rows:]
+        painted = model.state.painted and model.timeline is not None
+        room = rect.width - 2 * pad - (_legend(ui, rect, model) if painted else 0.0)
+        told = painted_sentence(model) if painted else sentence(model.hud)
+        known = [(widgets.legible(text), role) for text, role in tail(told, TAIL)]
+        lines = flow(known, room, _measure)[-rows:]
         y = rect.y + (rect.height - step * rows) / 2
         for line in lines:
             for run in line:
@@ -53,9 +67,10 @@ def draw(ui: Ui, rect: Rect, model: UiModel) -> None:
             y += step
 
 
-def sentence(hud: Hud) -> list[Stretch]:
-    """Prompt, committed text and the guesses on the table, in order."""
-    written: list[Stretch] = [(piece.text, piece.role) for piece in hud.committed]
+def sentence(hud: Hud, committed: Sequence[Stretch] | None = None) -> list[Stretch]:
+    """Prompt, committed text (as told, unless it is given) and the guesses on the table."""
+    plain: list[Stretch] = [(piece.text, piece.role) for piece in hud.committed]
+    written = plain if committed is None else list(committed)
     written += [
         (piece.text, ACCEPTED if piece.role == "committed" else piece.role) for piece in hud.pending
     ]
@@ -63,6 +78,74 @@ def sentence(hud: Hud) -> list[Stretch]:
         return written
     gap = "" if written and written[0][0].startswith((" ", "\n")) else " "
     return [(hud.prompt.rstrip() + gap, "prompt"), *written]
+
+
+def painted_sentence(model: UiModel) -> list[Stretch]:
+    """The sentence with the committed words in the colours of where they came from."""
+    line, hud = model.timeline, model.hud
+    rounds = line.rounds[: hud.shown] if line is not None else ()
+    text = "".join(piece.text for piece in hud.committed)
+    return sentence(hud, painted(rounds, text, TAIL))
+
+
+def painted(rounds: Sequence[Round], text: str, characters: int) -> list[Stretch]:
+    """The last `characters` of what `rounds` wrote, by where it came from.
+
+    `text` is what they wrote together: a token that is no part of it (the end of the text) is
+    left out. Bytes of one character that come from two sources go with the first.
+    """
+    tokens: list[tuple[Token, str]] = []
+    left = characters
+    for each in reversed(rounds):
+        if left <= 0:
+            break
+        origins = [DRAFTED] * each.accepted + [closing_role(each)] * (each.emitted is not None)
+        pairs = list(zip(each.committed, origins, strict=True))
+        left -= sum(len(token.text) for token, _ in pairs)
+        tokens = pairs + tokens
+    if not text.endswith(join_text(token for token, _ in tokens)[-8:]):
+        tokens.pop()
+    groups: list[tuple[list[Token], str]] = []
+    for token, role in tokens:
+        goes_on = "\udc80" <= token.text[:1] <= "\udcbf"
+        if groups and (goes_on or groups[-1][1] == role):
+            groups[-1][0].append(token)
+        else:
+            groups.append(([token], role))
+    return [(join_text(group), role) for group, role in groups]
+
+
+@lru_cache(maxsize=4)
+def _origins(timeline: Timeline, shown: int) -> tuple[int, int, int]:
+    """How many committed tokens were guesses, corrections, bonus tokens."""
+    rounds = timeline.rounds[:shown]
+    roles = [closing_role(each) for each in rounds if each.emitted is not None]
+    drafted = sum(each.accepted for each in rounds)
+    return drafted, roles.count("correction"), roles.count("bonus")
+
+
+def _legend(ui: Ui, rect: Rect, model: UiModel) -> float:
+    """What the colours mean and how many tokens have each, at the right; returns its width."""
+    assert model.timeline is not None
+    unit = ui.style.unit
+    counts = _origins(model.timeline, model.hud.shown)
+    rows = tuple(
+        (f"{count} {words}", role)
+        for count, words, role in zip(
+            counts,
+            ("drafted", "corrected ◆", "bonus ★"),
+            (DRAFTED, "correction", "bonus"),
+            strict=True,
+        )
+    )
+    with widgets.font(ui.style, SMALL_SIZE):
+        wide = max(_measure(words) for words, _ in rows) + 24 * unit
+        step = min(imgui.get_text_line_height() * 1.2, rect.height / len(rows))
+        y = rect.y + (rect.height - step * len(rows)) / 2
+        for words, role in rows:
+            _draw_run(ui, Run(words, role, 0.0), rect.right - wide + 10 * unit, y)
+            y += step
+    return wide
 
 
 def tail(stretches: Iterable[Stretch], characters: int) -> list[Stretch]:
@@ -148,11 +231,23 @@ def _draw_run(ui: Ui, run: Run, x: float, y: float) -> None:
         end = x + _measure(run.text.rstrip())
         at = y + imgui.get_text_line_height() * _MARKS[run.role]
         ends = imgui.ImVec2(start, at), imgui.ImVec2(end, at)
-        canvas.add_line(*ends, color, 1.6 * ui.style.unit)
+        if run.role == "bonus":
+            _dotted(start, end, at, color, ui.style.unit)
+        else:
+            canvas.add_line(*ends, color, _THICK.get(run.role, 1.6) * ui.style.unit)
+
+
+def _dotted(start: float, end: float, y: float, color: int, unit: float) -> None:
+    canvas, x = imgui.get_window_draw_list(), start + unit
+    while x < end:
+        canvas.add_circle_filled(imgui.ImVec2(x, y), 1.3 * unit, color)
+        x += 4.5 * unit
 
 
 def _color(ui: Ui, role: str) -> Rgba:
     palette = ui.style.palette
     if role == ACCEPTED:
         return mixed(ui.style.role("committed"), palette.text, 0.35)
+    if role == DRAFTED:
+        return ui.style.ink("guess")
     return {"committed": palette.text, "prompt": palette.dim}.get(role) or ui.style.ink(role)

@@ -6,8 +6,10 @@ from imgui_bundle import imgui
 
 from visualizer import actions as act
 from visualizer.clock import SPEEDS
+from visualizer.keymap import keys_of
 from visualizer.stage.view import PRESETS, Preset
 from visualizer.ui import widgets
+from visualizer.ui.icons import Icon
 from visualizer.ui.layout import Rect
 from visualizer.ui.model import UiModel
 from visualizer.ui.panel import Ui
@@ -21,37 +23,29 @@ def draw(ui: Ui, rect: Rect, model: UiModel) -> None:
     size = 34 * unit
     middle = rect.y + (rect.height - size) / 2
     with widgets.panel("transport", rect):
-        imgui.set_cursor_screen_pos(imgui.ImVec2(rect.x + 12 * unit, middle))
-        _buttons(ui, model, size)
-        left = imgui.get_cursor_screen_pos().x + 10 * unit
         right = _settings(ui, rect, model, size)
+        imgui.set_cursor_screen_pos(imgui.ImVec2(rect.x + 12 * unit, middle))
+        _buttons(ui, model, size, int((right - rect.x - 12 * unit) / (size + 2)))
+        left = imgui.get_cursor_screen_pos().x + 10 * unit
         _place(ui, Rect(left, rect.y, right - left, rect.height), model)
 
 
-def _buttons(ui: Ui, model: UiModel, size: float) -> None:
-    playing = model.clock.playing
-    if widgets.icon_button(
-        ui.style,
-        "pause" if playing else "play",
-        size,
-        "Pause (Space)" if playing else "Play (Space)",
-    ):
-        ui.emit(act.TogglePlay())
-    ui.mark("play")
-    imgui.same_line(0, 2)
-    if widgets.icon_button(ui.style, "previous", size, "Previous beat (Left)"):
-        ui.emit(act.PreviousBeat())
-    imgui.same_line(0, 2)
-    if widgets.icon_button(ui.style, "next", size, "Next beat (Right)"):
-        ui.emit(act.NextBeat())
-    imgui.same_line(0, 2)
-    if widgets.icon_button(ui.style, "round", size, "Next round (Shift+Right)"):
-        ui.emit(act.NextRound())
-    imgui.same_line(0, 2)
-    looping = model.clock.loop is not None
-    if widgets.icon_button(ui.style, "loop", size, "Loop this round (L)", active=looping):
-        ui.emit(act.ToggleLoop())
-    ui.mark("loop")
+def _buttons(ui: Ui, model: UiModel, size: float, room: int) -> None:
+    """As many of the buttons as there is `room` for; all of them have keys."""
+    playing, looping = model.clock.playing, model.clock.loop is not None
+    buttons: tuple[tuple[Icon, str, act.Action, bool], ...] = (
+        ("pause" if playing else "play", "Pause" if playing else "Play", act.TogglePlay(), False),
+        ("previous", "Beat before", act.PreviousBeat(), False),
+        ("next", "Next beat", act.NextBeat(), False),
+        ("round", "Next round", act.NextRound(), False),
+        ("loop", "Loop this round", act.ToggleLoop(), looping),
+        ("paint", "Paint the text by acceptance", act.TogglePaint(), model.state.painted),
+    )
+    for icon, words, action, active in buttons[:room]:
+        if widgets.icon_button(ui.style, icon, size, f"{words} ({keys_of(action)})", active):
+            ui.emit(action)
+        ui.mark("play" if icon == "pause" else icon)
+        imgui.same_line(0, 2)
     imgui.same_line(0, 0)
 
 
