@@ -23,6 +23,7 @@ from visualizer.config import RecordOptions, ShowOptions
 from visualizer.errors import NeverDone, VisualizerError
 from visualizer.feed import Feed
 from visualizer.opening import scene_named
+from visualizer.render import fonts
 from visualizer.render.context import (
     GraphicsError,
     create_context,
@@ -129,6 +130,7 @@ def record(
     """
     scene = scene_named(catalog, options.scene)
     context = _headless()
+    fonts.lend()
     quality = options.quality or recording_quality(context)
     size = (options.width + options.width % 2, options.height + options.height % 2)
     renderer = Renderer(context, size, quality, transparent=options.alpha)

@@ -26,6 +26,7 @@ from visualizer.feed import Feed
 from visualizer.input import LEFT, MIDDLE, RIGHT, Input, Modifiers
 from visualizer.opening import opening_request, scene_named
 from visualizer.recorder import Capture, RecordError, new_path, save_png
+from visualizer.render import fonts
 from visualizer.render.context import GraphicsError, create_context, default_quality
 from visualizer.render.renderer import Renderer
 from visualizer.stage.scene import Scene
@@ -64,6 +65,7 @@ class Window:
         except GraphicsError as error:
             self._window.close()
             raise NoDisplay(str(error)) from error
+        fonts.lend()
         self._screen = context.detect_framebuffer()
         self._overlay = Overlay()
         show = ShowOptions(

@@ -17,6 +17,7 @@ from visualizer.stage.frame import (
     Frame,
     Lighting,
 )
+from visualizer.stage.text import metrics
 
 FONTS = Path(__file__).parent.parent.parent / "assets" / "fonts"
 ATLAS = json.loads((FONTS / "atlas.json").read_text(encoding="utf-8"))
@@ -89,7 +90,7 @@ def letters(text, x, y, z, size, color, on_top=False):
                 glyph["origin"] = (at, y + bottom * size, z)
                 glyph["up"] = (0, high / em * size, 0)
             glyph["right"] = (wide / em * size, 0, 0)
-            width_px, height_px = ATLAS["width"], ATLAS["height"]
+            width_px, height_px = metrics().size
             glyph["uv"] = (
                 left / width_px, top / height_px, (left + wide) / width_px, (top + high) / height_px
             )  # fmt: skip

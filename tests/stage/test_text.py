@@ -10,6 +10,11 @@ from hypothesis import strategies as st
 from visualizer.stage import text
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _nothing_borrowed() -> None:
+    text.borrow(None)
+
+
 @pytest.mark.parametrize(
     ("token", "shown"),
     [

@@ -12,12 +12,14 @@ import moderngl
 import numpy as np
 from numpy.typing import NDArray
 
-from visualizer.render import atlas, batches, geometry, programs, uniforms, voronoi
+from visualizer.render import batches, geometry, programs, uniforms, voronoi
+from visualizer.render.atlas import Atlas
 from visualizer.render.context import collect
 from visualizer.render.primitive import Primitive
 from visualizer.render.quality import Effort, effort
 from visualizer.render.targets import WHOLE, Area, Targets, pixels
 from visualizer.stage import frame as contract
+from visualizer.stage import text
 from visualizer.stage.frame import Frame
 from visualizer.stage.view import Quality
 
@@ -48,7 +50,7 @@ class Renderer:
         self._surface: dict[str, str] = {}
         self._targets = Targets(context, size, self._effort)
         self._uniforms = context.buffer(reserve=uniforms.SCENE.itemsize, dynamic=True)
-        self._atlas = atlas.load(context, anisotropic=self._effort.reflections)
+        self._atlas = Atlas(context, anisotropic=self._effort.reflections)
         self._shadow_texture = context.depth_texture((self._effort.shadow_size,) * 2)
         self._shadow_texture.compare_func = "<="
         self._shadow_texture.repeat_x = self._shadow_texture.repeat_y = False
@@ -216,7 +218,7 @@ class Renderer:
         }
         for name, unit in units.items():
             programs.uniforms(self._programs, name, unit)
-        programs.uniforms(self._programs, "spread", atlas.metrics()["spread"])
+        programs.uniforms(self._programs, "spread", text.SPREAD)
 
     # Passes
 
@@ -233,6 +235,7 @@ class Renderer:
         self._contact.upload(contract.joined([frame.solids, frame.glass]))
         self._spheres.upload(frame.spheres)
         self._tiles.upload(frame.tiles)
+        self._atlas.refresh()
         self._glyphs.upload(frame.glyphs)
         self._beams.upload(frame.beams)
         if self._smooths:
@@ -255,7 +258,7 @@ class Renderer:
         for primitive in (self._solids, self._spheres, *self._shatters):
             primitive.draw("depth")
         self._shadow_texture.use(SHADOW)
-        self._atlas.use(ATLAS)
+        self._atlas.texture.use(ATLAS)
 
     def _draw_mirror(self) -> None:
         """What the stage floor reflects: the scene seen from below, at half size."""

@@ -1,12 +1,16 @@
 """Words as glyph quads: what a token's text looks like, how wide it is, where its glyphs go.
 
 Lengths are in em until a caller scales them. The distance-field atlas and its metrics are
-baked by `assets/fonts/bake.py`; nothing here knows what a font file is.
+baked by `assets/fonts/bake.py`; nothing here knows what a font file is. Characters it lacks may
+be borrowed from whoever knows the system's fonts (`borrow`): what can be had is a fact of the
+machine, so that the same text looks the same whenever it is asked for.
 """
 
 from __future__ import annotations
 
 import json
+import unicodedata
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -17,6 +21,8 @@ from numpy.typing import NDArray
 from visualizer.stage.frame import GLYPH
 
 ATLAS = Path(__file__).parents[2] / "assets" / "fonts" / "atlas.json"
+SPREAD = 8  # texels from the outline to either end of the scale
+BORROWED_ROWS = 1344  # texels under the baked ones, for borrowed glyphs
 
 Floats = NDArray[np.float64]
 
@@ -24,31 +30,103 @@ _SHOWN = {" ": "␣", "\n": "↵", "\t": "⇥"}
 _ELLIPSIS = "…"
 _SMALLEST = 0.62  # of the wanted size: below this a text is elided rather than shrunk
 
+# Letters of these join, stack or change with their neighbours (Devanagari … Myanmar, Ethiopic
+# aside; Khmer, Mongolian; further Indic scripts), or mean something only in pairs (flags).
+_SHAPED = ((0x0900, 0x109F), (0x1780, 0x18AF), (0x1A00, 0x1CFF), (0xA800, 0xA95F), (0xA980, 0xABFF),
+           (0x11000, 0x11FFF), (0x1F1E6, 0x1F1FF), (0x1F3FB, 0x1F3FF))  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Borrowed:
+    """A glyph from elsewhere: its distance field (h, w), as `bake.py` makes them, in texels of
+    the atlas; where its quad's lower left corner lies and how far the pen moves, in em."""
+
+    field: NDArray[np.uint8]
+    left: float
+    bottom: float
+    advance: float
+
+
+Source = Callable[[str], Borrowed | None]
+
+
 class Metrics:
     """The atlas as tables. Row i of `quads` is left, bottom, width, height in em, then
-    u0, v0, u1, v1; `advances[i]` is how far the pen moves."""
+    u0, v0, u1, v1; `advances[i]` is how far the pen moves. `borrowed` are the fields to be
+    copied into the atlas, with their x and y; it only grows."""
 
-    rows: dict[str, int]
-    quads: Floats  # (n, 8)
-    advances: Floats  # (n,)
-    cap_height: float
+    def __init__(self, source: Source | None = None) -> None:
+        baked = json.loads(ATLAS.read_text(encoding="utf-8"))
+        self.em: int = baked["em"]
+        self.size: tuple[int, int] = (baked["width"], baked["height"] + BORROWED_ROWS)
+        self.cap_height: float = baked["cap_height"]
+        table = np.array(list(baked["glyphs"].values()), float)
+        self.rows = {chr(int(code)): row for row, code in enumerate(baked["glyphs"])}
+        self.quads = self._quads(table)
+        self.advances: Floats = table[:, 6]
+        self.borrowed: list[tuple[int, int, NDArray[np.uint8]]] = []
+        self._source = source
+        self._refused: set[str] = set()
+        self._pen, self._shelf = (0, baked["height"]), 0
+
+    def knows(self, char: str) -> bool:
+        """Whether `char` has a glyph, here or by way of whoever lends them."""
+        if char in self.rows:
+            return True
+        if self._source is None or char in self._refused or not _stands_alone(char):
+            return False
+        glyph = self._source(char)
+        if glyph is None or not self._take(char, glyph):
+            self._refused.add(char)
+            return False
+        return True
+
+    def _take(self, char: str, glyph: Borrowed) -> bool:
+        """Give a borrowed glyph room, if there is any left."""
+        height, width = glyph.field.shape
+        (x, y), shelf = self._pen, self._shelf
+        if x + width > self.size[0]:
+            x, y, shelf = 0, y + shelf, 0
+        if y + height > self.size[1]:
+            return False
+        self._pen, self._shelf = (x + width, y), max(shelf, height)
+        row = np.array([[x, y, width, height, glyph.left, glyph.bottom, glyph.advance]])
+        self.rows[char] = len(self.advances)
+        self.quads = np.concatenate([self.quads, self._quads(row)])
+        self.advances = np.append(self.advances, glyph.advance)
+        self.borrowed.append((x, y, glyph.field))
+        return True
+
+    def _quads(self, table: Floats) -> Floats:
+        """`quads` of glyphs given as texel x, y, width, height; em left, bottom; advance."""
+        x, y, w, h, left, bottom, _ = table.T
+        width, height = self.size
+        corners = (x / width, y / height, (x + w) / width, (y + h) / height)
+        return np.stack([left, bottom, w / self.em, h / self.em, *corners], axis=1)
+
+
+_lender: list[Source | None] = [None]
 
 
 @cache
 def metrics() -> Metrics:
     """Read the baked metrics, once."""
-    baked = json.loads(ATLAS.read_text(encoding="utf-8"))
-    em, width, height = baked["em"], baked["width"], baked["height"]
-    table = np.array(list(baked["glyphs"].values()), float)  # x, y, w, h, left, bottom, advance
-    x, y, w, h, left, bottom, advance = table.T
-    quads = np.stack(
-        [left, bottom, w / em, h / em, x / width, y / height, (x + w) / width, (y + h) / height],
-        axis=1,
-    )
-    rows = {chr(int(code)): row for row, code in enumerate(baked["glyphs"])}
-    return Metrics(rows, quads, advance, baked["cap_height"])
+    return Metrics(_lender[0])
+
+
+def borrow(source: Source | None) -> None:
+    """From now on ask `source` for the glyphs that the atlas lacks; None: do without."""
+    _lender[0] = source
+    for each in (metrics, visible, quads, measure, fit):
+        each.cache_clear()
+
+
+def _stands_alone(char: str) -> bool:
+    """Whether a character can be drawn by itself, from left to right, in any company."""
+    code = ord(char)
+    plain = unicodedata.category(char)[0] in "LNPS"
+    upright = unicodedata.bidirectional(char) not in ("R", "AL")
+    return plain and upright and not any(first <= code <= last for first, last in _SHAPED)
 
 
 @lru_cache(maxsize=8192)
@@ -57,19 +135,20 @@ def visible(text: str) -> str:
 
     One leading space is the gap before a word and draws nothing; other spaces at the ends,
     line ends and tabs get their signs. Bytes that are no whole character show as ⟨E2 96⟩,
-    characters the atlas lacks as ⟨U+4E2D⟩.
+    characters that have no glyph as ⟨U+4E2D⟩. Accents join the letters they stand on.
     """
     body = text[1:] if text.startswith(" ") and text[1:2].strip() else text
+    body = unicodedata.normalize("NFC", body)
     start = len(body) - len(body.lstrip())
     end = len(body.rstrip())
-    glyphs = metrics().rows
+    table = metrics()
     parts: list[str] = []
     code = ""  # of an open ⟨ ⟩
     for index, char in enumerate(body):
         inner = start <= index < end
-        known = char in glyphs and not (char == " " and not inner)
         if char in _SHOWN and not (char == " " and inner):
-            known, char = True, _SHOWN[char]
+            char = _SHOWN[char]
+        known = table.knows(char)
         if known:
             parts.append(f"⟨{code}⟩" * bool(code) + char)
             code = ""
