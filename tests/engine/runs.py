@@ -25,9 +25,9 @@ def oracle_script(wrong_every: int = 0, start: int = 0) -> kit.Script:
     return kit.Script(guess)
 
 
-def sampled_run(seed=5, **changes):
+def sampled_run(seed=5, settings=SAMPLED, **changes):
     model = ModelDrafter("model", Runner(TINY_D))
-    return session(Runner(TINY), model, header(PROMPT, SAMPLED, seed=seed, **changes))
+    return session(Runner(TINY), model, header(PROMPT, settings, seed=seed, **changes))
 
 
 def essence(rounds):

@@ -5,15 +5,19 @@ from __future__ import annotations
 import itertools
 import random
 from dataclasses import replace
+from functools import cache
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.decode import DecodeError
+from engine import evidence
+from engine.decode import DecodeError, Session
 from engine.drafters.model import ModelDrafter
 from engine.llama import Runner
-from engine.trace import fold
+from engine.sampling import penalise
+from engine.stats import Stats
+from engine.trace import Settings, fold, join_text
 from tests.engine import kit
 from tests.engine.kit import EOS, TINY, TINY_D, Words, alone, audit, header, session
 from tests.engine.runs import (
@@ -41,17 +45,63 @@ def chaos_script(seed: int) -> kit.Script:
     return kit.Script(guess)
 
 
-@settings(max_examples=150, deadline=None)
-@given(seed=st.integers(0, 10**9))
-def test_greedy_text_is_the_target_s_own_whatever_is_drafted(seed):
+@cache
+def penalised_oracle(penalty: float) -> list[int]:
+    """The cache-free loop, the whole text penalised anew for each token."""
+    ids = list(PROMPT)
+    for _ in range(24):
+        logits = Runner(TINY).forward(ids, last_only=True)
+        ids.append(int(penalise(logits, ids, penalty)[-1].argmax()))
+    return ids[len(PROMPT) :]
+
+
+@settings(max_examples=200, deadline=None)
+@given(seed=st.integers(0, 10**9), penalty=st.sampled_from([1.0, 1.0, 1.3, 2.0, 0.7]))
+def test_greedy_text_is_the_target_s_own_whatever_is_drafted(seed, penalty):
     chance = random.Random(seed)
-    run = session(Runner(TINY), chaos_script(seed), header(PROMPT, GREEDY))
+    start = replace(GREEDY, repetition_penalty=penalty)
+    run = session(Runner(TINY), chaos_script(seed), header(PROMPT, start))
     while run.finished is None:
         quality = chance.choice((100.0, 100.0, 40.0))
-        changed = replace(GREEDY, k=chance.randrange(17), quality=quality)
-        run.rewind(run.made, changed)
+        run.rewind(run.made, replace(start, k=chance.randrange(17), quality=quality))
         run.advance()
-    assert kit.committed(run) == ORACLE[:24]
+    assert kit.committed(run) == penalised_oracle(penalty)
+
+
+def test_penalties_make_other_texts():
+    """Else the test above would prove nothing about them."""
+    assert penalised_oracle(1.0) == ORACLE[:24]
+    assert len({tuple(penalised_oracle(penalty)) for penalty in (0.7, 1.0, 1.3, 2.0)}) == 4
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    temperature=st.sampled_from([0.0, 0.7, 1.5]),
+    top_k=st.sampled_from([0, 5]),
+    top_p=st.sampled_from([1.0, 0.8]),
+    penalty=st.sampled_from([1.0, 1.5]),
+    copy=st.booleans(),
+)
+def test_caches_are_those_of_a_fresh_reading_after_every_round_of_any_run(
+    seed, temperature, top_k, top_p, penalty, copy
+):
+    """AUDIT: K, quality and the round gone back to change all the time."""
+    chance = random.Random(seed)
+    target, draft = Runner(TINY), Runner(TINY if copy else TINY_D)
+    s = Settings("model", 4, 100.0, temperature, top_k, top_p, repetition_penalty=penalty)
+    run = session(target, ModelDrafter("model", draft), header(PROMPT, s, seed=seed))
+    for _ in range(8):
+        if run.finished is None or chance.random() < 0.3:
+            back = run.made - (run.made > 0 and chance.random() < 0.3)
+            quality = chance.choice((100.0, 100.0, 30.0))
+            run.rewind(back, replace(s, k=chance.randrange(7), quality=quality))
+        if run.finished is not None:
+            break
+        run.advance()
+        assert target.length == len(run.ids) - 1
+        audit(target, run.ids)
+        audit_drafter(run._drafter, draft)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -121,6 +171,25 @@ def test_always_wrong_costs_one_token_a_round_and_no_draft_reaches_the_text():
     assert kit.committed(run) == ORACLE[:24]
 
 
+def test_every_token_is_fed_at_its_own_place_in_the_text():
+    """B05: whatever was accepted before, 0, all or some."""
+    fed: dict[int, int] = {}
+
+    class Watched(Runner):
+        def forward(self, ids, last_only=False):
+            fed.update(enumerate(ids, self.length))
+            return super().forward(ids, last_only)
+
+    run = session(Watched(TINY), oracle_script(wrong_every=4), header(PROMPT, GREEDY))
+    accepted = set()
+    while run.finished is None:
+        made = run.advance()
+        accepted.add(made.accepted)
+        held = len(run.ids) - 1
+        assert [fed[place] for place in range(held)] == list(run.ids[:held])
+    assert {0, 2, 3} <= accepted
+
+
 @pytest.mark.parametrize("count", range(13))
 @pytest.mark.parametrize("k", range(1, 9))
 def test_exactly_n_tokens(count, k):
@@ -164,6 +233,87 @@ def test_an_end_of_text_cut_discards_later_guesses_and_emits_nothing():
     made = run.advance()
     assert [guess.verdict for guess in made.guesses] == ["accepted"] * 2 + ["discarded"] * 2
     assert made.emitted is None
+
+
+ENDS = ("eos", "stop", "length", "context")
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    end=st.sampled_from(ENDS),
+    at=st.integers(0, 14),
+    ks=st.lists(st.integers(0, 6), min_size=1, max_size=3),
+    wrong_every=st.sampled_from([0, 2, 3]),
+)
+def test_whatever_ends_a_text_cuts_ids_words_cache_events_and_statistics_alike(
+    end, at, ks, wrong_every
+):
+    """B27: at any place of a block, accepted, corrected or bonus; nothing after it is anywhere."""
+    check_end(end, at, ks, wrong_every)
+
+
+def check_end(end, at, ks, wrong_every):
+    last = ORACLE[at]
+    count = at + 1 if end in ("length", "context") else ORACLE.index(last) + 1
+    words = Words((last,) if end == "eos" else (), {last: "<stop>"} if end == "stop" else None)
+    target = Runner(TINY)
+    run = session(
+        target, oracle_script(wrong_every),
+        header(PROMPT, GREEDY,
+               stop=("stop>",) if end == "stop" else (),
+               max_new_tokens=count if end == "length" else 99,
+               context_limit=len(PROMPT) + count if end == "context" else 128),
+        words,
+    )  # fmt: skip
+    rounds = []
+    while run.finished is None:
+        run.rewind(run.made, replace(GREEDY, k=ks[run.made % len(ks)]))
+        rounds.append(run.advance())
+    assert run.finished.reason == end
+    assert kit.committed(run) == ORACLE[:count]
+    seen = fold([run.header, *rounds, run.finished])
+    assert [token.id for token in seen.committed] == ORACLE[:count]
+    spoken = ORACLE[: count - 1] if end == "eos" else ORACLE[:count]
+    assert seen.text == join_text(map(words.token, spoken))
+    assert len(run.choices) == Stats.of(rounds).committed == count
+    assert target.length == len(run.ids) - 1
+    audit(target, run.ids)
+    check_verdicts(rounds)
+    for made in rounds:
+        kept = [guess.token.id for guess in made.guesses if guess.verdict == "accepted"]
+        assert kept == [token.id for token in made.committed][: len(kept)]
+
+
+whole_block = Session._until_end
+FAULTS = {
+    "the whole block is kept": (
+        "engine.decode.Session._until_end",
+        lambda self, tokens: (len(tokens), whole_block(self, tokens)[1]),
+    ),
+    "the ending token is cut off": (
+        "engine.decode.Session._until_end",
+        lambda self, tokens: (whole_block(self, tokens)[0] - 1, whole_block(self, tokens)[1]),
+    ),
+    "limits are noticed a round too late": ("engine.decode.Session._room", 99),
+    "rows of refused guesses stay": ("engine.decode.Session._settle", lambda self: None),
+    "what comes after the end is shown as accepted": (
+        "engine.evidence.guesses",
+        lambda check, kept, ended, words: evidence_of(check, check.verdict.accepted, False, words),
+    ),
+}
+evidence_of = evidence.guesses
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_an_end_that_cuts_one_of_them_otherwise_is_caught(monkeypatch, fault):
+    monkeypatch.setattr(*FAULTS[fault])
+    caught = 0
+    for end, at in itertools.product(ENDS, (1, 2, 3)):
+        try:
+            check_end(end, at, [4], 3)
+        except (AssertionError, ValueError):
+            caught += 1
+    assert caught
 
 
 def test_a_stop_string_across_tokens_ends_the_text_at_the_token_that_completes_it():

@@ -83,6 +83,25 @@ def test_a_proposal_comes_with_the_laws_it_was_drawn_from(name, temperature, qua
 
 
 @pytest.mark.parametrize("name", drafters())
+def test_a_penalty_shapes_a_model_s_law_and_leaves_a_lookup_certain(name):
+    """A guess that is not drawn from a law is no law's to penalise."""
+    text = PROMPT * 3
+    laws = []
+    for penalty in (1.0, 3.0):
+        drafter = drafters()[name]
+        drafter.observe(text)
+        wanted = request(1, temperature=1.0, repetition_penalty=penalty)
+        laws.append(drafter.propose(text, wanted).laws[0])
+    if name in ("model", "layer-skip"):
+        assert not torch.allclose(laws[0], laws[1])
+        seen = sorted(set(text))
+        assert float(laws[1][seen].sum()) < float(laws[0][seen].sum())
+    else:
+        assert torch.equal(laws[0], laws[1])
+        assert float(laws[0].max()) == 1.0
+
+
+@pytest.mark.parametrize("name", drafters())
 @pytest.mark.parametrize("quality", [100.0, 40.0])
 def test_text_is_the_target_s_own_with_every_drafter(name, quality):
     target = Runner(TINY)
@@ -362,7 +381,9 @@ def test_a_copy_is_a_drafter_only_below_the_target_s_own_bits():
     assert Catalogue(makers([], bits=4), None).names[:3] == tuple(LADDER)[3:]
 
 
-@pytest.mark.parametrize("name", ["copy-9", "copy-4g63", "layer-skip-0", "layer-skip-31", "", "x"])
+@pytest.mark.parametrize(
+    "name", ["copy-9", "copy-4g63", "layer-skip-0", "layer-skip-31", "", "x", "models/another"]
+)
 def test_a_drafter_that_is_not_there_is_refused_with_the_choices(name):
     with pytest.raises(ValueError, match="choose auto, none, copy-8"):
         Catalogue(makers([]), None)(name)

@@ -9,9 +9,11 @@ import pytest
 import torch
 
 from engine.decode import IDLE_SECONDS, DecodeError
+from engine.drafters.model import ModelDrafter
 from engine.llama import Runner
+from engine.sampling import penalise
 from tests.engine import kit
-from tests.engine.kit import TINY, header, session
+from tests.engine.kit import TINY, TINY_D, header, session
 from tests.engine.runs import (
     GREEDY,
     ORACLE,
@@ -60,6 +62,46 @@ def test_target_probabilities_are_those_of_the_text_before_each_guess():
             law = kit.process(logits, SAMPLED.temperature, SAMPLED.top_k, SAMPLED.top_p)
             assert guess.target_prob == pytest.approx(float(law[guess.token.id]), abs=1e-9)
             text.append(guess.token.id)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.9])
+@pytest.mark.parametrize("penalty", [1.0, 1.4])
+def test_an_emitted_token_has_the_probability_that_the_plain_loop_gives_it(temperature, penalty):
+    """B39: the target's own law, processed, at that place; and the law it was drawn from."""
+    s = replace(SAMPLED, temperature=temperature, repetition_penalty=penalty)
+    run = sampled_run(settings=s)
+    kinds = set()
+    while run.finished is None:
+        made = run.advance()
+        kinds.add(made.emitted.kind)
+        text = list(run.ids[: made.position + made.accepted])
+        logits = penalise(Runner(TINY).forward(text)[-1:], text, penalty)
+        law = kit.process(logits, s.temperature, s.top_k, s.top_p)[0]
+        for candidate in made.emitted.target_law.top:
+            assert candidate.prob == pytest.approx(float(law[candidate.token.id]), abs=1e-9)
+        assert made.emitted.prob == pytest.approx(
+            {c.token.id: c.prob for c in made.emitted.law.top}[made.emitted.token.id], abs=1e-9
+        )
+        if made.emitted.kind == "bonus":
+            assert made.emitted.prob == pytest.approx(float(law[made.emitted.token.id]), abs=1e-9)
+    assert kinds == {"bonus", "recovered"}
+
+
+def test_logits_are_left_as_the_model_gave_them():
+    """B39: nobody shapes a law in place, with every penalty and filter in use."""
+    given_out = []
+
+    class Watched(Runner):
+        def forward(self, ids, last_only=False):
+            logits = super().forward(ids, last_only)
+            given_out.append((logits, logits.clone()))
+            return logits
+
+    s = replace(SAMPLED, repetition_penalty=1.5)
+    model = ModelDrafter("model", Watched(TINY_D))
+    list(session(Watched(TINY), model, header(PROMPT, s)).rounds())
+    assert len(given_out) > 20
+    assert all(logits.equal(kept) for logits, kept in given_out)
 
 
 class Clock:
@@ -145,6 +187,18 @@ def test_a_failing_drafter_is_named_in_one_sentence():
     assert kit.committed(run) == ORACLE[:24]
 
 
+def test_a_drafter_that_cannot_be_loaded_is_named_in_one_sentence():
+    """B48: it is never quietly left out."""
+
+    def load(name):
+        raise OSError("model.safetensors is gone")
+
+    run = session(Runner(TINY), None, header(PROMPT, GREEDY))
+    run._drafters = load
+    with pytest.raises(DecodeError, match=r"drafter “script” failed: model.safetensors is gone"):
+        run.advance()
+
+
 @pytest.mark.parametrize("error", [MemoryError(), torch.OutOfMemoryError("CUDA out of memory")])
 def test_a_lack_of_memory_while_drafting_stays_one(error):
     """The process has words for it, and they are not that the drafter failed."""
@@ -194,9 +248,10 @@ def test_no_drafter_is_asked_for_when_the_target_decodes_alone():
         assert {made.emitted.kind for made in rounds} == {"bonus"}
 
 
-def test_wider_draft_laws_than_the_target_needs_are_refused_loudly():
+@pytest.mark.parametrize("size", [60, 72])
+def test_draft_laws_of_another_width_than_the_target_s_are_refused_loudly(size):
     """B32: a drafter of another vocabulary must not be compared id by id."""
-    wide = kit.Script(lambda text: torch.full((72,), 1 / 72, dtype=torch.float64))
-    run = session(Runner(TINY), wide, header(PROMPT, replace(GREEDY, temperature=1.0)))
+    other = kit.Script(lambda text: torch.full((size,), 1 / size, dtype=torch.float64))
+    run = session(Runner(TINY), other, header(PROMPT, replace(GREEDY, temperature=1.0)))
     with pytest.raises(DecodeError, match="vocabulary"):
         run.advance()
