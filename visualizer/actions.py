@@ -144,8 +144,8 @@ class Choose:
 
 
 @dataclass(frozen=True, slots=True)
-class TogglePanelKeys:
-    """Give the keyboard to the panels, or back to the stage."""
+class NextPanel:
+    """Give the keyboard to a panel, then to the next one, and after the last to the stage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,7 +327,7 @@ ViewAction = (
     ChoosePreset | OrbitBy | PanBy | ZoomBy | ResetView | SetCamera | ToggleUi | ToggleHelp
     | ToggleBlackout | ToggleReduceMotion | ScaleUi | SetUiScale | NextTheme | ChooseTheme
     | ChooseQuality | TogglePaint | Select | OpenPalette | ClosePalette | Query | Choose
-    | TogglePanelKeys | EditPrompt | ChoosePrompt | ChangeSettings
+    | NextPanel | EditPrompt | ChoosePrompt | ChangeSettings
 )  # fmt: skip
 ClockAction = (
     TogglePlay | NextBeat | PreviousBeat | NextRound | PreviousRound | Seek | ShiftSpeed | SetSpeed

@@ -56,7 +56,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("Panels", "Hide or show the panels", act.ToggleUi(), ("tab",)),
     Command("Panels", "Larger panels", act.ScaleUi(1.1), ("ctrl+=",)),
     Command("Panels", "Smaller panels", act.ScaleUi(1 / 1.1), ("ctrl+-",)),
-    Command("Panels", "Keyboard to the panels and back", act.TogglePanelKeys(), ("f6",)),
+    Command("Panels", "Keyboard to the next panel", act.NextPanel(), ("f6",)),
     Command("Files", "Screenshot of the stage", act.Screenshot(), ("p",)),
     Command("Files", "Screenshot with panels", act.Screenshot(panels=True), ("shift+p",)),
     Command("Files", "Record a video, stop recording", act.ToggleCapture(), ("ctrl+r",)),

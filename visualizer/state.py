@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from typing import Literal, get_args
 
 from engine.trace import Settings
 from visualizer import actions as act
 from visualizer.stage.theme import THEMES
 from visualizer.stage.view import PRESETS, Orbit, Preset, Quality
 
+Panel = Literal["dock", "transport", "readouts", "microscope"]
 MAX_K = 16
 MAX_PROMPT = 20_000
 """Characters the prompt box keeps; the engine's own context limit is far below."""
@@ -51,7 +53,7 @@ class ViewState:
     help_visible: bool = False
     blackout: bool = False
     palette: Palette | None = None
-    panel_keys: bool = False  # the keyboard moves among the panels' controls
+    panel: Panel | None = None  # among whose controls the keyboard moves
     painted: bool = False  # the text is coloured by where its words came from
     selected: int = 0  # pick id of what is under the microscope
     quality: Quality | None = None  # None: by the renderer found
@@ -102,8 +104,8 @@ def reduce(state: ViewState, action: act.ViewAction) -> ViewState:
             return replace(state, palette=replace(state.palette, chosen=chosen))
         case act.Query() | act.Choose():
             return state
-        case act.TogglePanelKeys():
-            return replace(state, panel_keys=not state.panel_keys, ui_visible=True)
+        case act.NextPanel():
+            return replace(state, panel=_next_panel(state), ui_visible=True)
         case act.NextTheme():
             return replace(state, theme=_after(state.theme, tuple(THEMES)))
         case act.EditPrompt(text, chat):
@@ -120,11 +122,18 @@ def left(state: ViewState) -> ViewState:
         return replace(state, palette=None)
     if state.help_visible:
         return replace(state, help_visible=False)
-    if state.panel_keys:
-        return replace(state, panel_keys=False)
+    if state.panel is not None:
+        return replace(state, panel=None)
     if state.selected:
         return replace(state, selected=0)
     return replace(state, blackout=False)
+
+
+def _next_panel(state: ViewState) -> Panel | None:
+    panels: tuple[Panel, ...] = get_args(Panel)
+    there = [each for each in panels if each != "microscope" or state.selected]
+    after = there.index(state.panel) + 1 if state.panel in there else 0
+    return there[after] if after < len(there) else None
 
 
 def _kept(orbit: Orbit) -> Orbit:

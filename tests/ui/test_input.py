@@ -188,7 +188,7 @@ def test_while_the_panels_have_the_keyboard_only_the_way_out_acts(bench: Bench) 
     assert bench.actions == []
     for name in ("escape", "f6"):
         bench.input.key_pressed(name, NONE)
-    assert bench.actions == [act.Leave(), act.TogglePanelKeys()]
+    assert bench.actions == [act.Leave(), act.NextPanel()]
 
 
 def test_letters_typed_into_a_box_are_no_shortcuts(bench: Bench) -> None:

@@ -17,11 +17,12 @@ from visualizer.actions import Action
 from visualizer.clock import PlaybackClock
 from visualizer.input import LEFT, Modifiers
 from visualizer.opening import nothing_to_tell
+from visualizer.palette import commands
 from visualizer.stage.hud import Hud, Piece
 from visualizer.stage.theme import ROLES
 from visualizer.stage.view import PRESETS
-from visualizer.state import PromptDraft, ViewState, reduce
-from visualizer.ui import style
+from visualizer.state import Palette, PromptDraft, ViewState, reduce
+from visualizer.ui import style, widgets
 from visualizer.ui.engine_card import progress_line
 from visualizer.ui.layout import Rect, arrange
 from visualizer.ui.model import EngineView, UiModel
@@ -390,3 +391,76 @@ def test_fetching_tells_bytes_rate_and_time_left() -> None:
     assert progress_line(state) == "45.2 of 92.9 MB · 3.1 MB/s · 15 s left"
     assert progress_line(replace(state, rate=0.0)) == "45.2 of 92.9 MB"
     assert progress_line(EngineState("reading", done=256, total=900)) == "256 of 900 tokens"
+
+
+# --- by keyboard alone ---------------------------------------------------------------------
+
+
+def press(overlay: Overlay, what: UiModel, *names: str) -> list[Action]:
+    """Press and release keys, one after the other."""
+    actions: list[Action] = []
+    for name in names:
+        overlay.port.key(name, True)
+        actions += frames(overlay, what)
+        overlay.port.key(name, False)
+        actions += frames(overlay, what)
+    return actions
+
+
+def test_a_panel_with_the_keyboard_is_worked_by_arrows_and_enter(overlay: Overlay) -> None:
+    what = model()
+    frames(overlay, what)
+    assert press(overlay, what, "down", "down", "return") == [], "the stage has the keyboard"
+    given = replace(what, state=replace(what.state, panel="dock"))
+    frames(overlay, given)
+    assert overlay.port.wants_keys
+    seen: list[Action] = []
+    for _ in range(14):  # on a slider, an arrow moves its value
+        seen += press(overlay, given, "down", "right")
+    assert any(isinstance(each, act.ChangeSettings) for each in seen)
+    bottom = replace(what, state=replace(what.state, panel="transport"))
+    frames(overlay, bottom, count=4)
+    assert press(overlay, bottom, *["right"] * 12, "return") == [act.ToggleHelp()]
+    frames(overlay, what)
+    assert not overlay.port.wants_keys
+    assert press(overlay, what, "right", "return") == []
+
+
+def test_the_palette_is_typed_into_at_once_and_worked_by_keys(overlay: Overlay) -> None:
+    offers = commands(Settings())
+    what = model(state=ViewState(palette=Palette()), offers=offers)
+    frames(overlay, what, count=4)
+    assert overlay.port.wants_text
+    overlay.port.text("ab")
+    assert act.Query("ab") in frames(overlay, what, count=3)
+    assert act.Choose(1) in press(overlay, what, "down")
+    chosen = replace(what, state=ViewState(palette=Palette(chosen=2)))
+    assert press(overlay, chosen, "return")[-2:] == [act.ClosePalette(), offers[2].action]
+
+
+def test_esc_and_a_click_beside_it_close_the_palette(overlay: Overlay) -> None:
+    what = model(state=ViewState(palette=Palette()), offers=commands(Settings()))
+    frames(overlay, what, count=4)
+    assert act.ClosePalette() in press(overlay, what, "escape")
+    assert act.ClosePalette() in click(overlay, what, "badge")
+    assert overlay.port.wants_mouse(1.0, 1.0), "the stage gets no click meanwhile"
+
+
+def test_pointing_at_a_number_tells_what_it_is_made_of(
+    overlay: Overlay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[str, ...]] = []
+    monkeypatch.setattr(widgets, "explanation", lambda _style, lines: told.append(lines))
+    frames(overlay, model())
+    for name in ("TOK/S", "ACCEPT", "SPEEDUP", "TOKENS/ROUND", "Draft step", "Target pass"):
+        rect = overlay.marks[name]
+        overlay.port.mouse_at((rect.x + 10, rect.y + rect.height / 2))
+        told.clear()
+        frames(overlay, model(), count=3)
+        assert told, name
+        assert "÷" in told[-1][0]
+    bars = overlay.marks["histogram"]
+    overlay.port.mouse_at((bars.x + 4, bars.y + bars.height / 2))
+    told.clear()
+    frames(overlay, model(), count=3)
+    assert "accepted exactly 0" in told[-1][0]

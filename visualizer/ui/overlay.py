@@ -69,7 +69,7 @@ class Overlay:
         layout = arrange(*size, state.ui_scale, state.ui_visible, model.drawn)
         self._style.apply(layout.unit, state.theme)
         ui = Ui(self._style)
-        self.port.move_by_keys(state.panel_keys)
+        self.port.move_by_keys(state.panel)
         imgui.new_frame()
         try:
             imgui.push_font(self._style.regular, 16.0 * layout.unit)

@@ -43,6 +43,7 @@ class ImguiPort:
         self._io = imgui.get_io()
         self._panels: tuple[Rect, ...] = ()
         self._grasping = False
+        self._panel: str | None = None
         self._held = Modifiers()
 
     def set_panels(self, panels: Sequence[Rect], grasping: bool = False) -> None:
@@ -67,15 +68,18 @@ class ImguiPort:
         """The keyboard moves among the controls."""
         return bool(self._io.config_flags & imgui.ConfigFlags_.nav_enable_keyboard)
 
-    def move_by_keys(self, wanted: bool) -> None:
-        """Let arrows, Tab and Enter move among the controls, or leave them to the stage."""
-        if wanted == self.wants_keys:
+    def move_by_keys(self, panel: str | None) -> None:
+        """Let arrows, Tab and Enter move among the controls of a panel; None: not at all."""
+        if panel == self._panel:
             return
-        if wanted:
-            self._io.config_flags |= imgui.ConfigFlags_.nav_enable_keyboard
-            imgui.set_window_focus("dock")
-        else:
+        self._panel = panel
+        if panel is None:
             self._io.config_flags &= ~imgui.ConfigFlags_.nav_enable_keyboard
+            imgui.set_window_focus(None)
+        else:
+            self._io.config_flags |= imgui.ConfigFlags_.nav_enable_keyboard
+            imgui.set_window_focus(panel)
+            imgui.set_nav_cursor_visible(True)
 
     def mouse_at(self, position: tuple[float, float] | None) -> None:
         if position is None:

@@ -71,7 +71,7 @@ def draw(ui: Ui, rect: Rect, model: UiModel) -> None:
         if strip.width < 20 * unit:
             return
         imgui.set_cursor_screen_pos(imgui.ImVec2(strip.x, rect.y))
-        imgui.invisible_button("##scrub", imgui.ImVec2(strip.width, rect.height))
+        widgets.area("##scrub", strip.width, rect.height)
         ui.mark("scrub")
         end = model.end
         _floor(ui, strip)

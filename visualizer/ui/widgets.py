@@ -55,6 +55,12 @@ def font(style: Style, size: float, bold: bool = False) -> Iterator[None]:
         imgui.pop_font()
 
 
+def area(name: str, width: float, height: float) -> bool:
+    """An area to press, by mouse or by keyboard; whatever it looks like is drawn by others."""
+    size = imgui.ImVec2(width, height)
+    return bool(imgui.invisible_button(name, size, imgui.ButtonFlags_.enable_nav))
+
+
 def explained(style: Style, name: str, rect: Rect, lines: tuple[str, ...]) -> None:
     """Whoever points at `rect`, or comes there by keyboard, is told these lines.
 
@@ -62,8 +68,7 @@ def explained(style: Style, name: str, rect: Rect, lines: tuple[str, ...]) -> No
     """
     before = imgui.get_cursor_screen_pos()
     imgui.set_cursor_screen_pos(imgui.ImVec2(rect.x, rect.y))
-    size = imgui.ImVec2(max(rect.width, 1.0), max(rect.height, 1.0))
-    imgui.invisible_button(f"##why-{name}", size)
+    area(f"##why-{name}", max(rect.width, 1.0), max(rect.height, 1.0))
     if lines and imgui.is_item_hovered(imgui.HoveredFlags_.allow_when_disabled):
         explanation(style, lines)
     imgui.set_cursor_screen_pos(before)
@@ -127,7 +132,7 @@ def icon_button(style: Style, icon: Icon, size: float, tip: str, active: bool = 
     """A square button with a drawn icon; `size` in window units."""
     palette = style.palette
     corner = imgui.get_cursor_screen_pos()
-    pressed = bool(imgui.invisible_button(f"##{icon}", imgui.ImVec2(size, size)))
+    pressed = area(f"##{icon}", size, size)
     hovered = imgui.is_item_hovered()
     if hovered:
         imgui.set_item_tooltip(tip)
@@ -151,7 +156,7 @@ def slider(
     unit, palette = style.unit, style.palette
     corner = imgui.get_cursor_screen_pos()
     width, height = imgui.get_content_region_avail().x, 22 * unit
-    imgui.invisible_button(f"##{name}", imgui.ImVec2(width, height))
+    area(f"##{name}", width, height)
     knob = 8 * unit
     room = width - 2 * knob
     chosen = None
@@ -159,6 +164,8 @@ def slider(
         share = (imgui.get_mouse_pos().x - corner.x - knob) / max(room, 1.0)
         wanted = low + round(min(max(share, 0.0), 1.0) * (high - low) / step) * step
         chosen = wanted if abs(wanted - value) > step / 2 else None
+    elif imgui.get_io().nav_active and imgui.is_item_focused():
+        chosen = _stepped(value, low, high, step)
     lit = imgui.is_item_active() or imgui.is_item_hovered()
     shown = value if chosen is None else chosen
     x = corner.x + knob + room * min(max((shown - low) / (high - low), 0.0), 1.0)
@@ -172,6 +179,16 @@ def slider(
     canvas = imgui.get_window_draw_list()
     canvas.add_circle_filled(imgui.ImVec2(x, y), knob, u32(faded(ring, strength)))
     return chosen
+
+
+def _stepped(value: float, low: float, high: float, step: float) -> float | None:
+    """The value an arrow key leads to, for whoever came to the slider by keyboard."""
+    imgui.set_item_key_owner(imgui.Key.left_arrow)
+    imgui.set_item_key_owner(imgui.Key.right_arrow)
+    steps = int(imgui.is_key_pressed(imgui.Key.right_arrow))
+    steps -= int(imgui.is_key_pressed(imgui.Key.left_arrow))
+    wanted = min(max(value + steps * step, low), high)
+    return wanted if steps and wanted != value else None
 
 
 def _track(style: Style, left: float, at: float, right: float, y: float, strength: float) -> None:
@@ -213,7 +230,7 @@ def segmented(
     for index, label in enumerate(labels):
         at = imgui.ImVec2(corner.x + index * each, corner.y)
         imgui.set_cursor_screen_pos(at)
-        if imgui.invisible_button(f"##{name}{index}", imgui.ImVec2(each, height)):
+        if area(f"##{name}{index}", each, height):
             pressed = index
         if index == chosen or imgui.is_item_hovered():
             share = 0.55 if index == chosen else 0.15
