@@ -284,24 +284,26 @@ def check_end(end, at, ks, wrong_every):
         assert kept == [token.id for token in made.committed][: len(kept)]
 
 
-whole_block = Session._until_end
+until_end, evidence_of = Session._until_end, evidence.guesses
+
+
+def one_token_short(self, tokens):
+    count, reason = until_end(self, tokens)
+    return count - (reason is not None), reason
+
+
 FAULTS = {
     "the whole block is kept": (
         "engine.decode.Session._until_end",
-        lambda self, tokens: (len(tokens), whole_block(self, tokens)[1]),
+        lambda self, tokens: (len(tokens), until_end(self, tokens)[1]),
     ),
-    "the ending token is cut off": (
-        "engine.decode.Session._until_end",
-        lambda self, tokens: (whole_block(self, tokens)[0] - 1, whole_block(self, tokens)[1]),
-    ),
-    "limits are noticed a round too late": ("engine.decode.Session._room", 99),
+    "the ending token is cut off": ("engine.decode.Session._until_end", one_token_short),
     "rows of refused guesses stay": ("engine.decode.Session._settle", lambda self: None),
     "what comes after the end is shown as accepted": (
         "engine.evidence.guesses",
         lambda check, kept, ended, words: evidence_of(check, check.verdict.accepted, False, words),
     ),
 }
-evidence_of = evidence.guesses
 
 
 @pytest.mark.parametrize("fault", FAULTS)
