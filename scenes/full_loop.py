@@ -48,7 +48,7 @@ def timeline(trace: Trace, previous: Timeline | None = None) -> Timeline:
         spans, page, factor, tallies = [], page_of(trace.header), factor_of(trace), []
     fresh = trace.rounds[kept:]
     for each in fresh:
-        spans.append(schedule(each, spans[-1].end if spans else 0.0, factor))
+        spans.append(schedule(each, spans, factor))
         tallies.append(Tally.after(tallies[-1] if tallies else None, each))
     page = page.extended(kept, fresh)
     return Timeline(trace.rounds, tuple(spans), page, tuple(tallies), factor)
@@ -300,7 +300,7 @@ def _box(parts: Parts, m: _Moment) -> None:
     )
     tone = np.array(m.colors.linear("box"))
     rows["color"] = (*tone, 0.07 * closed * (1.0 - opened))
-    gleam = 1.0 + max(m.colors.gleam - 0.75, 0.0) * models.pulse(spans, t)  # only in the dark
+    gleam = 1.0 + max(m.colors.gleam - 0.75, 0.0) * _level(m)  # only in the dark
     rows["edge_color"] = (*tone * gleam, closed * (1.0 - opened))
     parts.add("boxes", rows)
 
@@ -328,9 +328,16 @@ def _shards(parts: Parts, m: _Moment) -> None:
         parts.add("shatters", rows)
 
 
+def _level(m: _Moment) -> float:
+    """How bright the target's pulse is; where time runs fast, passes between bright ones rest."""
+    if m.now < 0 or (m.view.fast and not m.spans.bright):
+        return 0.0
+    return models.pulse(m.spans, m.t)
+
+
 def _models(parts: Parts, m: _Moment) -> None:
     """The target, its light while a pass runs, and the drafter if it takes part."""
-    level = models.pulse(m.spans, m.t) if m.now >= 0 else 0.0
+    level = _level(m)
     parts.add("spheres", models.target(m.stand.target, level, m.colors))
     if m.now < 0:
         return

@@ -31,8 +31,10 @@ SETTLE = 0.32
 BRISK = 0.6  # of the above where the target runs alone: there is nothing to explain
 
 FLASHES_PER_SECOND = 3.0
-FASTEST = 4.0  # playback speed up to which the flash limit is kept by the timeline itself
-PULSE_GAP = FASTEST / FLASHES_PER_SECOND
+BRISKEST = 4.0  # playback speed up to which every pass pulses; beyond it only some do
+FASTEST = 8.0  # of playback
+PULSE_GAP = BRISKEST / FLASHES_PER_SECOND
+FOLDED_GAP = FASTEST / FLASHES_PER_SECOND  # between those that pulse at any speed
 
 
 def factor_of(trace: Trace) -> float:
@@ -47,8 +49,9 @@ def factor_of(trace: Trace) -> float:
     return 1.0
 
 
-def schedule(each: Round, start: float, factor: float) -> RoundSpans:
-    """Lay out one round from `start` on."""
+def schedule(each: Round, before: Sequence[RoundSpans], factor: float) -> RoundSpans:
+    """Lay out one round after those `before` it."""
+    start = before[-1].end if before else 0.0
     factor = min(factor, LONGEST / max(each.seconds, 1e-9))
     pace = 1.0 if each.guesses else BRISK
     approach = Span(start, INTRO if each.index == 0 else APPROACH * pace)
@@ -69,8 +72,11 @@ def schedule(each: Round, start: float, factor: float) -> RoundSpans:
     land = Span(shatter.end, LAND * pace if each.emitted else 0.0)
     quiet = pulse.start + PULSE_GAP - land.end  # keeps pulses apart
     settle = Span(land.end, max(SETTLE * pace, quiet))
+    bright = next((spans for spans in reversed(before) if spans.bright), None)
+    apart = pulse.start - bright.pulse.start if bright else FOLDED_GAP
     return RoundSpans(
         index=each.index,
+        bright=apart >= FOLDED_GAP - 1e-9,
         factor=factor,
         approach=approach,
         steps=steps,

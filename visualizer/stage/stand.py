@@ -29,11 +29,16 @@ LINES_BACK = 3  # so many lines in all stand; the last of them sinks as the next
 
 
 class Lens(NamedTuple):
-    """The part of a view that framing depends on."""
+    """The part of a view that framing depends on.
+
+    Where time runs fast, cameras that go along with every round would make it flicker: they
+    then frame whole lines as the others do (`calm`).
+    """
 
     preset: Preset
     aspect: float
     free: Free
+    calm: bool
 
 
 class Stretch(NamedTuple):
@@ -79,7 +84,7 @@ class Stand:
 
 def stand_for(page: Page, index: int, preset: Preset, view: View) -> Stand:
     """Return the stand of camera `preset` for round `index`; -1 is before the first round."""
-    return _stand_for(page, index, Lens(preset, _aspect(view), view.free))
+    return _stand_for(page, index, Lens(preset, _aspect(view), view.free, view.fast))
 
 
 def _aspect(view: View) -> float:
@@ -91,7 +96,7 @@ def _stand_for(page: Page, index: int, lens: Lens) -> Stand:
     if index < 0:
         line = page.prompt.line
         return _stand(Stretch(line, line, -NAMES, LINE + TAIL, LINE / 2, line), lens)
-    return _stand(_stretch(page.places[index], lens.preset), lens)
+    return _stand(_stretch(page.places[index], lens), lens)
 
 
 def named(place: Place) -> bool:
@@ -99,18 +104,18 @@ def named(place: Place) -> bool:
     return place.index < NAMED_ROUNDS and place.line == place.last_line
 
 
-def _stretch(place: Place, preset: Preset) -> Stretch:
-    """What camera `preset` frames of a round."""
+def _stretch(place: Place, lens: Lens) -> Stretch:
+    """What a camera frames of a round."""
     first, last = place.line, place.last_line
     left, names = (-NAMES, first) if named(place) else (-LEAD, 0)
     right = max(LINE, place.right) + TAIL
     middle = (place.left + place.right) / 2
-    if preset in NARROWEST:
-        if preset == "follow":
+    if lens.preset in NARROWEST and not lens.calm:
+        if lens.preset == "follow":
             left, right = place.before - MARGIN, place.reach
         else:
             left, right = place.left - MARGIN, place.right + TAIL / 2
-        spare = max(NARROWEST[preset] - (right - left), 0.0) / 2
+        spare = max(NARROWEST[lens.preset] - (right - left), 0.0) / 2
         left, right, names = left - spare, right + spare, 0
     return Stretch(first, last, left, right, middle, names)
 

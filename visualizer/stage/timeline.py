@@ -59,9 +59,12 @@ class RoundSpans:
     their measured length times it, so their ratio on screen is the measured one.
     `steps` has one span per measured draft step, `drops` and `verdicts` one per guess
     (verdicts only for guesses that were judged). Spans of what did not happen are empty.
+    `bright` passes pulse at any playback speed; they are so far apart that pulses of a fast
+    playback never come more than three a second.
     """
 
     index: int
+    bright: bool
     factor: float
     approach: Span  # the camera and the drafter come to this round's first slot
     steps: tuple[Span, ...]

@@ -43,5 +43,6 @@ class View:
     free: tuple[float, float, float, float] = (0.0, 0.0, 1.0, 1.0)  # see Camera.free
     selected: int = 0  # pick id
     reduce_motion: bool = False
+    fast: bool = False  # time runs faster than `schedule.BRISKEST`
     quality: Quality = "high"
     glide: Glide | None = None  # None: the camera has arrived
