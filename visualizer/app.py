@@ -30,6 +30,7 @@ from visualizer.stage import pick
 from visualizer.stage.frame import Frame
 from visualizer.stage.hud import Hud
 from visualizer.stage.scene import Scene
+from visualizer.stage.schedule import BRISKEST
 from visualizer.stage.timeline import Timeline
 from visualizer.stage.view import View
 from visualizer.state import PromptDraft, left, reduce
@@ -302,6 +303,7 @@ class App:
             free=self._layout().free,
             selected=state.selected,
             reduce_motion=state.reduce_motion,
+            fast=self.clock.speed > BRISKEST,
             quality=self.renderer.quality,
             glide=self._furniture.glide,
         )
