@@ -1,15 +1,18 @@
-"""Low-bit copies of a model: weights rounded to a few levels, nothing trained.
+"""Weights as small whole numbers and scales: low-bit copies of a model, and quantised targets.
 
 Each group of weights along a row shares one scale; a weight becomes the nearest multiple of
-it. Fewer bits or longer groups make a cheaper and worse guesser: an honest quality ladder for
-a drafter. Embeddings and norms stay as they are and are shared with the original.
+it, nothing is trained. Fewer bits or longer groups make a cheaper and worse guesser: an honest
+quality ladder for a drafter. Embeddings and norms stay as they are and are shared with the
+original.
+
+Codes of four bits and less lie two in a byte, so a pass over them reads half the bytes.
 
 Knows tensors, nothing of decoding.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -41,31 +44,68 @@ LADDER = {
 HEAD_WIDTH = Width(8)
 _TINY = 1e-30  # keeps a group of zeros from dividing by its scale
 
+_PAIRED = 8
+"""Columns k and k + 8 of every sixteen share a byte: each half of eight bytes is a vector."""
+
 
 @dataclass(frozen=True, slots=True)
 class Codes:
-    """A matrix as whole numbers and scales: values (…, N, K) int8, scales (…, N, K / group)."""
+    """A matrix (…, N, K) as whole numbers, a scale for each group (…, N, K / group), and lows.
+
+    A weight is value · scale; with int8 `lows` (value + low) · scale; with lows in the scales'
+    precision value · scale + low. Values are int8 (…, N, K), or, with lows, pairs: uint8
+    (…, N, K / 2), two of 0 … 15 a byte (see `pack`).
+    """
 
     values: Tensor
     scales: Tensor
+    lows: Tensor | None = None
+
+    @property
+    def parts(self) -> tuple[Tensor, ...]:
+        """Values, scales and, if there are any, lows."""
+        return (self.values, self.scales) + (() if self.lows is None else (self.lows,))
+
+    @property
+    def is_packed(self) -> bool:
+        return self.values.dtype == torch.uint8
+
+    @property
+    def bits(self) -> int:
+        """Bits one value takes."""
+        return 4 if self.is_packed else 8
 
     @property
     def shape(self) -> torch.Size:
-        return self.values.shape
+        *leading, width = self.values.shape
+        return torch.Size((*leading, 2 * width if self.is_packed else width))
 
     @property
     def group(self) -> int:
         """Neighbouring weights that share a scale."""
-        return self.values.shape[-1] // self.scales.shape[-1]
+        return self.shape[-1] // self.scales.shape[-1]
 
     def __getitem__(self, at: slice | int | None) -> Codes:
-        """Index the leading axis of both parts alike."""
-        return Codes(self.values[at], self.scales[at])
+        """Index the leading axis of all parts alike."""
+        return Codes(*(part[at] for part in self.parts))
+
+    def whole(self) -> Tensor:
+        """The whole numbers (…, N, K) that scales multiply, as int8."""
+        values = unpair(self.values) if self.is_packed else self.values
+        if self.lows is None or self.lows.dtype != torch.int8:
+            return values
+        return values + self.lows.repeat_interleave(self.group, -1)
 
     def dense(self) -> Tensor:
         """The matrix these codes stand for, in the scales' precision."""
-        groups = self.values.to(self.scales.dtype).view(*self.scales.shape, self.group)
-        return (groups * self.scales[..., None]).flatten(-2)
+        groups = self.whole().to(self.scales.dtype).view(*self.scales.shape, self.group)
+        weights = groups * self.scales[..., None]
+        if self.lows is not None and self.lows.dtype != torch.int8:
+            weights += self.lows[..., None]
+        return weights.flatten(-2)
+
+    def to(self, device: str) -> Codes:
+        return Codes(*(part.to(device) for part in self.parts))
 
 
 def encode(matrix: Tensor, width: Width) -> Codes:
@@ -79,46 +119,79 @@ def encode(matrix: Tensor, width: Width) -> Codes:
     if matrix.shape[-1] % group:
         raise ValueError(f"rows of {matrix.shape[-1]} do not divide into groups of {group}")
     groups = matrix.reshape(*matrix.shape[:-1], -1, group)
-    low, high = groups.amin(-1).clamp_max(0), groups.amax(-1).clamp_min(0)
+    low, high = groups.amin(-1).clamp_max_(0), groups.amax(-1).clamp_min_(0)
     if width.bits == 8:
         scales = torch.maximum(-low, high) / 127
         lowest = torch.full_like(scales, -127)
     else:
         scales = (high - low) / (2**width.bits - 1)
-        lowest = (low / scales.clamp_min(_TINY)).round()
+        lowest = (low / scales.clamp_min(_TINY)).round_()
     highest = lowest + (254 if width.bits == 8 else 2**width.bits - 1)
-    codes = (groups / scales.clamp_min(_TINY)[..., None]).round()
-    codes = codes.clamp(lowest[..., None], highest[..., None])
+    codes = (groups / scales.clamp_min(_TINY)[..., None]).round_()
+    codes.clamp_(lowest[..., None], highest[..., None])
     return Codes(codes.to(torch.int8).flatten(-2), scales)
+
+
+def pack(codes: Codes) -> Codes:
+    """The same whole numbers, two in a byte, counted from the lowest of each group.
+
+    Raises ValueError unless a group's numbers span less than 16 and sixteens divide it.
+    """
+    if codes.lows is not None or codes.group % (2 * _PAIRED):
+        raise ValueError(f"groups of {codes.group} cannot be packed")
+    groups = codes.values.view(*codes.scales.shape, codes.group)
+    lows = groups.amin(-1)
+    above = groups - lows[..., None]
+    if int(above.amax()) > 15 or int(above.amin()) < 0:
+        raise ValueError("codes that span 16 numbers or more do not fit four bits")
+    return Codes(pair(above.flatten(-2)), codes.scales, lows)
+
+
+def pair(values: Tensor) -> Tensor:
+    """Numbers 0 … 15 (…, K) as bytes (…, K / 2): of every sixteen, 0 … 7 below 8 … 15."""
+    halves = values.to(torch.uint8).reshape(*values.shape[:-1], -1, 2, _PAIRED)
+    return (halves[..., 0, :] | halves[..., 1, :] << 4).flatten(-2)
+
+
+def unpair(pairs: Tensor) -> Tensor:
+    """The numbers (…, K), int8, that `pair` has put into bytes (…, K / 2)."""
+    eights = pairs.reshape(*pairs.shape[:-1], -1, _PAIRED)
+    return torch.stack((eights & 15, eights >> 4), dim=-2).flatten(-3).to(torch.int8)
+
+
+def join(matrices: Sequence[Codes]) -> Codes:
+    """Rows of several matrices of one form and width, one below the other."""
+    return Codes(*map(torch.cat, zip(*(each.parts for each in matrices), strict=True)))
+
+
+def stack(matrices: Iterator[Codes]) -> Codes:
+    """Matrices of one form and shape along a new first axis."""
+    parts = zip(*(each.parts for each in matrices), strict=True)
+    return Codes(*(torch.stack(part) for part in parts))
 
 
 def copy_of(weights: Weights, width: Width) -> Weights:
     """A copy whose matrices are rounded to `width`, and whose head is to 8 bits a row.
 
     The head is kept finer: it costs as much to read in any case, and its rounding errors reach
-    the law undamped.
+    the law undamped. Of a quantised model it is the head there is.
     """
 
-    def stack(matrices: Iterator[Codes]) -> Codes:
-        parts = list(matrices)
-        return Codes(
-            torch.stack([part.values for part in parts]),
-            torch.stack([part.scales for part in parts]),
+    def rounded(matrix: Tensor | Codes) -> Codes:
+        whole = (
+            each.dense() if isinstance(each, Codes) else each
+            for each in (matrix[layer] for layer in range(matrix.shape[0]))
         )
-
-    def coded(matrix: Tensor | Codes) -> Codes:
-        if isinstance(matrix, Codes):
-            raise ValueError("these weights are a low-bit copy already")
-        return stack(encode(layer, width) for layer in matrix)
+        codes = (encode(layer, width) for layer in whole)
+        fits = width.bits <= 4 and (width.group or matrix.shape[-1]) % (2 * _PAIRED) == 0
+        return stack(map(pack, codes) if fits else codes)
 
     head = weights.head
-    if isinstance(head, Codes):
-        raise ValueError("these weights are a low-bit copy already")
     return replace(
         weights,
-        qkv=coded(weights.qkv),
-        output=coded(weights.output),
-        gate_up=coded(weights.gate_up),
-        down=coded(weights.down),
-        head=encode(head, HEAD_WIDTH),
+        qkv=rounded(weights.qkv),
+        output=rounded(weights.output),
+        gate_up=rounded(weights.gate_up),
+        down=rounded(weights.down),
+        head=head if isinstance(head, Codes) else encode(head, HEAD_WIDTH),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,15 +16,39 @@ from torch import Tensor
 
 from engine import kernels
 from engine.llama import Cache, Kernel, LlamaConfig, Runner, Weights
-from engine.lowbit import Width, copy_of
+from engine.lowbit import Codes, Width, copy_of
 
 IDS = torch.randint(0, 64, (90,), generator=torch.Generator().manual_seed(2)).tolist()
 WIDTHS = (*range(1, 18), 32)
 LANED = tiny.weights(tiny.LANED, dtype=torch.float32)
 
 
+PAIRED = tiny.weights(replace(tiny.LANED, mlp_size=80), dtype=torch.float32)
+MATRICES = ("qkv", "output", "gate_up", "down", "head")
+
+
 def coarse(config: LlamaConfig) -> Weights:
     return copy_of(tiny.weights(config, dtype=torch.float32), Width(4, 8))
+
+
+def packed() -> Weights:
+    return copy_of(PAIRED, Width(4, 16))
+
+
+def blocks() -> Weights:
+    """Weights as a GGUF file holds them: pairs, and bytes in the head, on scales of 16 bits."""
+
+    def lowered(matrix: Codes) -> Codes:
+        scales = matrix.scales.half().float()
+        lows = torch.zeros_like(scales) if matrix.lows is None else matrix.lows * scales
+        return Codes(matrix.values, scales, (lows + 0.01).half().float())
+
+    return in_full(packed(), lowered)
+
+
+def in_full(weights: Weights, form: Callable[[Codes], Tensor | Codes] = Codes.dense) -> Weights:
+    """The same weights, each coded matrix in another form."""
+    return replace(weights, **{name: form(getattr(weights, name)) for name in MATRICES})
 
 
 @pytest.fixture(scope="module", params=[1, 2], ids=["1 thread", "2 threads"])
@@ -34,9 +59,14 @@ def rows(request: pytest.FixtureRequest) -> kernels.Kernels:
     return chosen
 
 
-@pytest.fixture(params=["full", "codes"])
+FORMS = {
+    "full": lambda: LANED, "codes": lambda: coarse(tiny.LANED), "packed": packed, "blocks": blocks,
+}  # fmt: skip
+
+
+@pytest.fixture(params=FORMS)
 def weights(request: pytest.FixtureRequest) -> Weights:
-    return LANED if request.param == "full" else coarse(tiny.LANED)
+    return FORMS[request.param]()
 
 
 def test_results_are_those_of_torch(rows: kernels.Kernels, weights: Weights) -> None:
@@ -67,6 +97,26 @@ def test_a_row_is_the_same_bits_at_every_width(rows: kernels.Kernels, weights: W
     for width in WIDTHS:
         assert by_width(runner, width).equal(alone), f"logits differ in passes of {width} rows"
         assert runner.cache.keys.equal(keys), f"cache rows differ in passes of {width} rows"
+
+
+def test_blocks_give_the_very_bits_of_their_full_matrices(rows: kernels.Kernels) -> None:
+    coded = blocks()
+    assert isinstance(rows.runner(coded, 100).kernel, kernels.RowKernel)
+    for width in (1, 3, 5, 9):
+        assert by_width(rows.runner(coded, 100), width).equal(
+            by_width(rows.runner(in_full(coded), 100), width)
+        )
+    moved = in_full(coded, lambda codes: Codes(codes.values, codes.scales, codes.parts[2] + 1e-4))
+    assert not by_width(rows.runner(moved, 100), 5).equal(by_width(rows.runner(coded, 100), 5))
+
+
+def test_packed_codes_give_the_very_bits_of_the_same_codes_in_bytes(rows: kernels.Kernels) -> None:
+    coded = packed()
+    bytewise = in_full(coded, lambda codes: Codes(codes.whole(), codes.scales))
+    for width in (1, 2, 5, 9):
+        assert by_width(rows.runner(coded, 100), width).equal(
+            by_width(rows.runner(bytewise, 100), width)
+        )
 
 
 def test_threads_change_nothing(weights: Weights) -> None:
@@ -212,6 +262,10 @@ def test_codes_run_as_codes(rows: kernels.Kernels) -> None:
     assert isinstance(kernel, kernels.RowKernel)
     for values, scales in (*kernel._matrices, kernel._head):
         assert (values.dtype, scales.dtype) == (np.int8, np.float32)
+    kernel = rows.runner(packed(), 64).kernel
+    assert isinstance(kernel, kernels.RowKernel)
+    for values, _, lows in kernel._matrices:
+        assert (values.dtype, lows.dtype) == (np.uint8, np.int8)
 
 
 def test_the_real_target_writes_the_same_at_every_width(target_folder: Path) -> None:

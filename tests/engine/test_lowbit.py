@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from engine import kernels
 from engine.llama import Runner, Weights
-from engine.lowbit import LADDER, Codes, Width, copy_of, encode
+from engine.lowbit import LADDER, Codes, Width, copy_of, encode, join, pack, pair, stack, unpair
 
 
 @given(
@@ -64,8 +64,51 @@ def test_a_copy_shares_what_it_does_not_round() -> None:
     assert copy.norm is weights.norm
     assert isinstance(copy.head, Codes)
     assert copy.first_layers(1).qkv.shape[0] == 1
-    with pytest.raises(ValueError, match="already"):
-        copy_of(copy, Width(4, 8))
+    coarser = copy_of(copy, Width(2, 8))
+    assert coarser.head is copy.head
+    assert len(coarser.qkv.values[0, 0, :8].unique()) <= 4
+
+
+@given(bits=st.integers(2, 4), group=st.sampled_from([16, 32, 48]), seed=st.integers(0, 99))
+def test_packing_keeps_every_code_in_half_the_bytes(bits: int, group: int, seed: int) -> None:
+    matrix = torch.randn(2, 5, 96, generator=torch.Generator().manual_seed(seed)) + seed % 3 - 1
+    codes = encode(matrix, Width(bits, group))
+    packed = pack(codes)
+    assert packed.whole().equal(codes.values)
+    assert packed.dense().equal(codes.dense())
+    assert packed.values.nbytes * 2 == codes.values.nbytes
+    assert (packed.shape, packed.group, packed.bits) == (codes.shape, group, 4)
+    assert packed[0].dense().equal(codes[0].dense())
+
+
+def test_pairs_lie_as_the_compiled_passes_read_them() -> None:
+    """Of every sixteen columns, the first eight in the low halves of eight bytes."""
+    numbers = torch.arange(32) % 16
+    pairs = pair(numbers)
+    assert pairs[:8].tolist() == [(k + 8) << 4 | k for k in range(8)]
+    assert unpair(pairs).tolist() == numbers.tolist()
+
+
+def test_what_does_not_fit_four_bits_is_not_packed() -> None:
+    with pytest.raises(ValueError, match="groups of 8 cannot be packed"):
+        pack(encode(torch.randn(2, 16), Width(4, 8)))
+    with pytest.raises(ValueError, match="do not fit four bits"):
+        pack(encode(torch.randn(4, 16), Width(5, 16)))
+
+
+def test_copies_of_four_bits_and_less_are_packed_where_groups_allow_it() -> None:
+    weights = tiny.weights(dtype=torch.float32)
+    assert copy_of(weights, Width(3, 16)).down.is_packed
+    assert copy_of(weights, Width(4)).down.is_packed
+    assert not copy_of(weights, Width(4, 8)).down.is_packed
+    assert not copy_of(weights, Width(8)).down.is_packed
+
+
+def test_rows_are_joined_and_layers_stacked() -> None:
+    upper, lower = (pack(encode(torch.randn(3, 32), Width(4, 16))) for _ in range(2))
+    both = stack([join([upper, lower])] * 2)
+    assert both.shape == (2, 6, 32)
+    assert both[1].dense().equal(torch.cat([upper.dense(), lower.dense()]))
 
 
 def test_torch_runs_a_copy_as_its_dense_matrices() -> None:
