@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from dataclasses import replace
 
 import pytest
+import torch
 
 from engine import prove
 from engine.drafters.model import ModelDrafter
@@ -56,6 +58,45 @@ def test_a_first_difference_is_found_with_the_two_likeliest_of_both_passes():
     assert [each.token.id for each in proof.run.together] == top.indices.tolist()[::-1]
 
 
+def test_in_low_precision_texts_part_only_where_two_tokens_are_as_likely_up_to_rounding():
+    """B43: in bf16 passes of other widths round otherwise; each difference is a near tie."""
+    low = [low_precision(weights) for weights in (TINY, TINY_D)]
+    rounding = widest_rounding(low[0])
+    parted = 0
+    for first in range(12):
+        prompt = [first, 7, 9, 7]
+
+        def begin(settings, prompt=prompt):
+            draft = ModelDrafter("model", Runner(low[1]))
+            run = header(prompt, settings, max_new_tokens=50, context_limit=128)
+            return session(Runner(low[0]), draft, run)
+
+        proof = prove.greedy(begin, Settings("model", 5))
+        if not proof.holds:
+            parted += 1
+            for best in (proof.run.alone, proof.run.together):
+                assert best[0].logit - best[1].logit <= 2 * rounding
+    assert parted < 12
+
+
+def low_precision(weights):
+    tensors = {
+        each.name: getattr(weights, each.name).bfloat16()
+        for each in dataclasses.fields(weights)
+        if isinstance(getattr(weights, each.name), torch.Tensor)
+    }
+    return replace(weights, **tensors)
+
+
+def widest_rounding(weights):
+    """How far a logit moves, at most, between passes of one row and of six."""
+    ids = [(7 * i) % 60 for i in range(60)]
+    one, six = Runner(weights), Runner(weights)
+    rows = torch.cat([one.forward([token]) for token in ids])
+    blocks = torch.cat([six.forward(ids[at : at + 6]) for at in range(0, 60, 6)])
+    return float((rows - blocks).abs().max())
+
+
 class Nudged(Runner):
     """A target that from its eighth row on takes the second likeliest token for the first."""
 
@@ -99,7 +140,7 @@ def test_the_control_is_caught_and_breaks_nothing_else():
 def test_the_pull_of_a_sound_program_is_what_chance_gives():
     """Over many seeds its p-values are spread evenly: few below .1, about half below .5."""
     session_ = table_session(WARM)
-    p_values = [prove.sample(session_, 25, seed)[1].p_value for seed in range(0, 1000, 25)]
+    p_values = [prove.sample(session_, 25, seed)[1].p_value for seed in range(0, 750, 25)]
     assert min(p_values) > 1e-3
     assert 0.02 < sum(p < 0.1 for p in p_values) / len(p_values) < 0.2
     assert 0.35 < sum(p < 0.5 for p in p_values) / len(p_values) < 0.65

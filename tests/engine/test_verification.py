@@ -5,14 +5,19 @@ Nothing is sampled: see `enumeration`. Trees have `test_tree.py`.
 
 from __future__ import annotations
 
+import itertools
+from functools import cache
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from engine.sampling import process
 from engine.verification import Verdict, pick, residual, verify_chain
 from tests.engine.enumeration import (
+    Law,
     VerifyChain,
     as_tree,
     distance,
@@ -116,6 +121,62 @@ def test_a_soft_law_claimed_for_an_argmax_draft_is_biased_as_computed_by_hand():
 def test_the_law_is_the_target_s_for_random_laws(seed, k, vocab):
     target, draft = random_law(seed, vocab), random_law(seed + 1, vocab)
     assert tree_distance(as_tree(verify_chain), line(k), target, draft) < 1e-12
+
+
+GRID = list(itertools.product((0.3, 1.0, 2.0), (0, 1, 3), (0.1, 0.9, 1.0)))
+
+
+def processed(seed: int, *shape: float) -> Law:
+    """The law that sampling settings make of a random one over five tokens."""
+    raw = random_law(seed, 5)
+    return cache(lambda prefix: process(raw(prefix).log(), *shape))
+
+
+@pytest.mark.parametrize(("temperature", "top_k", "top_p"), GRID)
+def test_the_law_is_the_processed_target_s_however_the_drafter_s_is_processed(
+    temperature, top_k, top_p
+):
+    """B13, B14: alike on both sides, or on one only, as long as the drafter is honest."""
+    target = processed(1, temperature, top_k, top_p)
+    for draft in (processed(2, temperature, top_k, top_p), processed(2, 1.0, 0, 1.0)):
+        assert tree_distance(as_tree(verify_chain), line(1), target, draft) < 1e-12
+
+
+@pytest.mark.parametrize(("temperature", "top_k", "top_p"), [(0.3, 0, 1.0), (1.0, 3, 1.0)])
+def test_a_drafter_that_hands_back_its_raw_law_is_caught(temperature, top_k, top_p):
+    """B13: it drew from the processed one."""
+    raw = random_law(2, 5)(())
+
+    def raw_law_claimed(target_probs, draft_probs, *more):
+        return verify_chain(target_probs, raw.expand_as(draft_probs), *more)
+
+    target = processed(1, temperature, top_k, top_p)
+    draft = processed(2, temperature, top_k, top_p)
+    assert tree_distance(as_tree(raw_law_claimed), line(1), target, draft) > 1e-3
+
+
+def test_a_target_whose_law_is_not_processed_is_caught():
+    """B14."""
+    target, draft = processed(1, 0.3, 0, 1.0), processed(2, 0.3, 0, 1.0)
+    raw = random_law(1, 5)
+
+    def raw_target(target_probs, draft_probs, tokens, *more):
+        rows = torch.stack([raw(tuple(tokens[:i])) for i in range(len(target_probs))])
+        return verify_chain(rows, draft_probs, tokens, *more)
+
+    assert tree_distance(as_tree(raw_target), line(1), target, draft) > 1e-3
+
+
+@pytest.mark.parametrize("drafted", [3, 5])
+def test_ids_that_only_one_side_has_count_as_impossible_on_the_other(drafted):
+    """B32: four tokens of one vocabulary, and a drafter that knows more of them or fewer."""
+
+    def padded(seed, real):
+        law = random_law(seed, real)
+        return cache(lambda prefix: torch.nn.functional.pad(law(prefix), (0, 5 - real)))
+
+    target, draft = padded(1, 4), padded(2, drafted)
+    assert tree_distance(as_tree(verify_chain), line(2), target, draft) < 1e-12
 
 
 def test_worked_figures():
