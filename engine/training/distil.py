@@ -19,7 +19,7 @@ from pathlib import Path
 
 import torch
 
-from engine.training import evaluate, teacher
+from engine.training import evaluate, machine, teacher
 from engine.training.kinds import KINDS, load
 from engine.training.loop import Lessons, Trainer, run, stop_on_signals
 from engine.training.recipe import Recipe
@@ -34,7 +34,7 @@ def prepare(kind: str, plan: teacher.Plan, recipe: Recipe, start: Path | None) -
     Else it begins with the drafter in `start`, or without it with weights of the target's.
     Raises ValueError if that drafter is of another kind or has another number of layers.
     """
-    vocab_ids = torch.from_numpy(plan.vocabulary).long()
+    vocab_ids = torch.tensor(plan.vocabulary).long()
     checkpoint = plan.work / "checkpoint.pt"
     if start is None:
         student = KINDS[kind](plan.target, recipe.layers, vocab_ids)
@@ -45,9 +45,9 @@ def prepare(kind: str, plan: teacher.Plan, recipe: Recipe, start: Path | None) -
         student = load(start, plan.target)
         if (student.kind, student.shape.layers) != (kind, recipe.layers):
             raise ValueError(f"{start} is {student.shape.layers} layers of kind {student.kind}")
-    trainer = Trainer(student, recipe, teacher.working_dtype())
+    trainer = Trainer(student, recipe, machine.working_dtype())
     if checkpoint.exists():
-        trainer.restore(torch.load(checkpoint, weights_only=True))
+        trainer.restore(torch.load(checkpoint, machine.device(), weights_only=True))
         print(f"continuing from {trainer.progress.visits:,} visits", flush=True)
     return trainer
 
@@ -103,9 +103,9 @@ def main(stop: threading.Event) -> None:
         "row's first visit costs several times any later one",
     )
     parser.add_argument("--every", type=int, default=500, help="steps between checkpoints")
-    parser.add_argument("--threads", type=int, default=1)
+    machine.add_options(parser)
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
+    machine.use(options)
     options.work.mkdir(parents=True, exist_ok=True)
     recipe = Recipe(
         layers=options.layers,

@@ -26,7 +26,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from engine.training import corpus as text
-from engine.training import rounds
+from engine.training import machine, rounds
 from engine.training.kinds import load
 from engine.training.student import Student
 from engine.training.teacher import Plan, Target, predicting
@@ -79,11 +79,11 @@ class Watch:
         if path.exists():
             with np.load(path) as arrays:
                 if arrays["rows"].tolist() == rows:
-                    return cls(groups, torch.from_numpy(arrays["best"]))
+                    return cls(groups, torch.tensor(arrays["best"]))
         best = target_best(plan.target, plan.corpus, rows)
         partial = plan.work / "watch.partial"
         with partial.open("wb") as file:
-            np.savez(file, rows=np.asarray(rows), best=best.numpy())
+            np.savez(file, rows=np.asarray(rows), best=best.cpu().numpy())
         os.replace(partial, path)
         return cls(groups, best)
 
@@ -133,7 +133,7 @@ def measure(
     families = sorted({split.families[row] for row in greedy})
     written = np.concatenate([corpus.reply(row) for row in split.held_out])
     return {
-        "vocabulary_coverage": float(np.isin(written, student.vocab_ids.numpy()).mean()),
+        "vocabulary_coverage": float(np.isin(written, student.vocab_ids.cpu().numpy()).mean()),
         "temperature_0": summary(list(found.values())),
         "by_reason": {
             f"unseen {name}": summary([found[row] for row in rows if row in found])
@@ -149,7 +149,7 @@ def measure(
 
 def hits(student: Student, corpus: text.Corpus, rows: Sequence[int]) -> list[rounds.Hits]:
     """Per row: where the student's likeliest tokens are the one the text goes on with."""
-    best = guesses(student, corpus, rows).numpy()
+    best = guesses(student, corpus, rows).cpu().numpy()
     ends = np.cumsum([len(corpus.reply(row)) for row in rows])[:-1]
     return [
         guessed == corpus.reply(row)
@@ -229,9 +229,9 @@ def main() -> None:
     parser.add_argument(
         "--text", type=Path, nargs="+", required=True, help="the target's own text, .npz"
     )
-    parser.add_argument("--threads", type=int, default=1)
+    machine.add_options(parser)
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
+    machine.use(options)
     target = Target.load(options.target)
     corpus = text.load(*options.text)
     split = text.split(corpus, Tokenizer.from_file(str(options.target / "tokenizer.json")))

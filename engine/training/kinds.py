@@ -18,7 +18,8 @@ def load(folder: Path, target: Target) -> Student:
     """Read an exported drafter, made for this target."""
     config = json.loads((folder / "config.json").read_text())
     tensors = load_file(folder / "model.safetensors")
+    vocab_ids = tensors.pop("vocab_ids").long().to(target.embedding.device)
     kind = KINDS[config.get("kind", Student.kind)]
-    student = kind(target, config["num_hidden_layers"], tensors.pop("vocab_ids").long())
+    student = kind(target, config["num_hidden_layers"], vocab_ids)
     student.decoder.load_state_dict({name: tensor.float() for name, tensor in tensors.items()})
     return student

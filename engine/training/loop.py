@@ -96,8 +96,8 @@ class Lessons:
             probs.append(laws.probs[span])
         return (
             [int(self.rows[position]) for position in group],
-            torch.from_numpy(np.concatenate(places).astype(np.int64)),
-            torch.from_numpy(np.concatenate(probs).astype(np.float32)),
+            torch.tensor(np.concatenate(places).astype(np.int64)),
+            torch.tensor(np.concatenate(probs).astype(np.float32)),
         )
 
     def _shard(self, index: int) -> Laws:
@@ -127,7 +127,7 @@ class Trainer:
             parameters["lr"] = self.recipe.rate(progress.step, progress.visits)
         given = [lessons.corpus.row(row) for row in rows]
         mixed = self.dtype != torch.float32
-        with torch.autocast("cpu", self.dtype, enabled=mixed):
+        with torch.autocast(self.head.device.type, self.dtype, enabled=mixed):
             ahead = self.student.ahead(given, self.recipe.depth(progress.visits))
         positions = teacher.predicting(lessons.corpus, rows)
         losses: list[Tensor] = [

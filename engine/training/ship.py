@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from engine.training import evaluate
+from engine.training import evaluate, machine
 from engine.training.kinds import KINDS
 from engine.training.recipe import Recipe
 from engine.training.student import Student, export
@@ -46,7 +46,7 @@ def ship(
     `target` is the plan's in full precision. `note` is what else a reader of the card must know
     about this training; `replies` limits the held-out ones it is measured on.
     """
-    state = torch.load(checkpoint, weights_only=True)
+    state = torch.load(checkpoint, machine.device(), weights_only=True)
     corpus = plan.corpus
     student = KINDS[state["kind"]](target, state["recipe"]["layers"], state["vocab_ids"])
     student.decoder.load_state_dict(state["student"])
@@ -242,9 +242,9 @@ def main() -> None:
     parser.add_argument(
         "--replies", type=int, help="measure on so many held-out replies of each sort only"
     )
-    parser.add_argument("--threads", type=int, default=1)
+    machine.add_options(parser)
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
+    machine.use(options)
     if len(options.checkpoint) != len(options.out):
         parser.error("as many --out folders are wanted as there are --checkpoint files")
     target = RememberingTarget.load(options.target)

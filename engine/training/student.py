@@ -99,10 +99,10 @@ def export(student: Student, folder: Path, target_name: str) -> None:
     """Write model.safetensors (fp16) and config.json; the card is `ship`'s to write."""
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {
-        name: tensor.detach().to(torch.float16).contiguous()
+        name: tensor.detach().to(torch.float16).cpu().contiguous()
         for name, tensor in student.decoder.state_dict().items()
     }
-    tensors["vocab_ids"] = student.vocab_ids.to(torch.int32)
+    tensors["vocab_ids"] = student.vocab_ids.to(torch.int32).cpu()
     save_file(tensors, folder / "model.safetensors", {"format": "pt"})
     shape = student.shape
     config = {
@@ -127,4 +127,4 @@ def export(student: Student, folder: Path, target_name: str) -> None:
 
 def packed(rows: Sequence[Ids]) -> tuple[Tensor, list[int]]:
     """Ids end to end (T,) int64, and the lengths they came in."""
-    return torch.from_numpy(np.concatenate(rows).astype(np.int64)), [len(row) for row in rows]
+    return torch.tensor(np.concatenate(rows).astype(np.int64)), [len(row) for row in rows]

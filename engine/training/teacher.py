@@ -30,6 +30,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from engine.training import corpus as text
+from engine.training import machine
 from engine.training.corpus import Ids
 from engine.training.model import Decoder, Shape
 
@@ -58,7 +59,7 @@ class Target:
             name.removeprefix("model."): tensor
             for name, tensor in load_file(folder / "model.safetensors").items()
         }
-        embedding = tensors.pop("embed_tokens.weight").float()
+        embedding = tensors.pop("embed_tokens.weight").float().to(machine.device())
         tensors.pop("lm_head.weight", None)
         decoder = Decoder(shape)
         decoder.load_state_dict(tensors)
@@ -67,7 +68,7 @@ class Target:
     @torch.no_grad()
     def hidden(self, rows: Sequence[Ids]) -> Tensor:
         """Final hidden states (T, H) of rows of ids, packed in order."""
-        ids = torch.from_numpy(np.concatenate(rows).astype(np.int64))
+        ids = torch.tensor(np.concatenate(rows).astype(np.int64))
         out: Tensor = self.decoder(self.embedding[ids], [len(row) for row in rows])
         return out
 
@@ -83,7 +84,9 @@ class RememberingTarget(Target):
     def hidden(self, rows: Sequence[Ids]) -> Tensor:
         known = self.__dict__.setdefault("_known", {})
         fresh = [row for row in rows if row.tobytes() not in known]
-        with torch.autocast("cpu", enabled=False):  # the target has a precision of its own
+        with torch.autocast(
+            self.embedding.device.type, enabled=False
+        ):  # the target has a precision of its own
             if fresh:
                 found = torch.split(super().hidden(fresh).half(), [len(row) for row in fresh])
                 for row, part in zip(fresh, found, strict=True):
@@ -129,8 +132,8 @@ def compute(
         hidden = target.hidden([corpus.row(row) for row in batch])
         logits = (hidden[predicting(corpus, batch)].to(dtype) @ head.T).float()
         best = logits.topk(top)
-        places.append(best.indices.numpy().astype(np.uint16))
-        probs.append(best.values.softmax(-1).numpy().astype(np.float16))
+        places.append(best.indices.cpu().numpy().astype(np.uint16))
+        probs.append(best.values.softmax(-1).cpu().numpy().astype(np.float16))
     counts = [len(corpus.reply(int(row))) for row in rows]
     return Laws(rows, np.cumsum([0, *counts]), np.concatenate(places), np.concatenate(probs))
 
@@ -147,11 +150,6 @@ def load(path: Path) -> Laws:
         return Laws(*(arrays[name] for name in ("rows", "offsets", "places", "probs")))
 
 
-def working_dtype() -> torch.dtype:
-    """bfloat16 where the processor multiplies it natively, else fp32."""
-    return torch.bfloat16 if torch.cpu._is_avx512_bf16_supported() else torch.float32
-
-
 @dataclass
 class Plan:
     """What is to be learned from, in which order, and where the laws lie or will lie."""
@@ -166,7 +164,7 @@ class Plan:
     @cached_property
     def target(self) -> Target:
         """The target in its working precision, which keeps what it computed."""
-        return RememberingTarget.load(self.target_folder, working_dtype())
+        return RememberingTarget.load(self.target_folder, machine.working_dtype())
 
     @classmethod
     def make(
@@ -211,7 +209,7 @@ class Plan:
         if path.exists():
             return load(path)
         laws = compute(
-            self.target, self.corpus, self.rows(shard), torch.from_numpy(self.vocabulary).long()
+            self.target, self.corpus, self.rows(shard), torch.tensor(self.vocabulary).long()
         )
         save(laws, path)
         return laws
@@ -228,9 +226,9 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True, help="folder for the shards")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--start", type=Path, help="drafter whose vocabulary to use")
-    parser.add_argument("--threads", type=int, default=1)
+    machine.add_options(parser)
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
+    machine.use(options)
     options.work.mkdir(parents=True, exist_ok=True)
     plan = Plan.make(options.target, options.text, options.work, options.seed, options.start)
     for shard in reversed(range(plan.shard_count)):

@@ -25,7 +25,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from engine.training import corpus as text
-from engine.training import prompts
+from engine.training import machine, prompts
 from engine.training.model import Layer, rotary, rotate
 from engine.training.teacher import Target
 
@@ -138,7 +138,7 @@ class Writer:
     @torch.inference_mode()
     def run(self, count: int) -> Iterator[None]:
         """Decode in `count` slots, yielding after every step. Turns begun are finished."""
-        source = torch.Generator().manual_seed(self.seed)
+        source = torch.Generator(machine.device()).manual_seed(self.seed)
         fresh = self.turns()
         active = list(islice(fresh, count))
         slots = Slots(self.target, len(active), self.context)
@@ -198,9 +198,9 @@ def main() -> None:
     parser.add_argument("--slots", type=int, default=128)
     parser.add_argument("--max-new-tokens", type=int, default=256)
     parser.add_argument("--context", type=int, default=384)
-    parser.add_argument("--threads", type=int, default=1)
+    machine.add_options(parser)
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
+    machine.use(options)
     writer = Writer(
         Target.load(options.target),
         Tokenizer.from_file(str(options.target / "tokenizer.json")),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -208,3 +209,22 @@ def test_a_measured_cost_is_put_on_the_card(tmp_path: Path) -> None:
     (tmp_path / "card.json").write_text((shipped / "card.json").read_text())
     cost.write(tmp_path, cost.measure(Timed(), "eagle"))  # type: ignore[arg-type]
     assert "costs **0.125** of a one-token pass" in (tmp_path / "card.md").read_text()
+
+
+@pytest.mark.parametrize("kind", ["small", "eagle"])
+def test_a_step_stays_on_the_device_of_its_tensors(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Made on the meta device, which refuses to meet another's tensors, it runs to its last
+    line, where the loss is read."""
+    monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())
+    trainer, lessons = tiny_trainer(replace(RECIPE, layers=2 if kind == "small" else 1), kind)
+    laws = lessons._laws(0)
+    monkeypatch.setattr(teacher, "compute", lambda *_: laws)
+    with torch.device("meta"):
+        learner = kinds.KINDS[kind](tiny_target(), trainer.recipe.layers, torch.arange(3, 80))
+        elsewhere = loop.Trainer(learner, trainer.recipe, torch.float32)
+        elsewhere.progress.visits = RECIPE.plain_visits
+        with pytest.raises(RuntimeError, match=r"item\(\) cannot be called on meta"):
+            elsewhere.step(lessons, [0, 1, 2])
+    assert elsewhere.progress.step == 1
