@@ -14,7 +14,7 @@ from pathlib import Path
 
 from engine.requests import Start
 from visualizer import actions as act
-from visualizer import microscope, palette, runfiles
+from visualizer import keymap, microscope, palette, runfiles
 from visualizer.actions import Action, ClockAction, RunAction, StageAction, ViewAction
 from visualizer.clock import PlaybackClock, carried_out
 from visualizer.config import HOLD_SECONDS, Badge, ShowOptions
@@ -218,7 +218,8 @@ class App:
     def _open_run(self, path: Path) -> str:
         self._feed.open(runfiles.read(path))
         self.clock = replace(self.clock, playing=True)
-        return f"Opened {path.name}"
+        back = f" · {keymap.keys_of(act.ShowLive())}: back to the live run"
+        return f"Opened {path.name}{back if self._feed.has_engine else ''}"
 
     def _file(self, path: Path, deal: Callable[[Path], str]) -> None:
         """Open or save a run file, remember where, and say what came of it."""

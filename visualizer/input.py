@@ -26,6 +26,7 @@ ZOOM_PER_NOTCH = 0.9
 DOUBLE_CLICK_SECONDS = 0.35
 DOUBLE_CLICK_PIXELS = 6.0
 CLICK_PIXELS = 4.0  # a press that moved no further was a click
+FRAMES_TO_OPEN = 8  # at most, until the palette has the keyboard
 FRAMES_TO_SETTLE = 4  # pointer, press, the box's focus, and its report each take a UI frame
 
 
@@ -92,6 +93,9 @@ class Input:
         self._pressed_at: tuple[float, float] | None = None  # on the stage, and not moved since
         self._unsettled = 0  # UI frames until it is known whether a press went into a text box
         self._waiting: list[tuple[str, Modifiers]] = []
+        self._opening = 0  # UI frames until the palette must have the keyboard
+        self._opener = ""  # the character of the key that opens it, which is not for its line
+        self._early: list[Callable[[], None]] = []  # what was typed at it in the meantime
 
     # --- mouse -----------------------------------------------------------------------------
 
@@ -168,6 +172,9 @@ class Input:
     # --- keys ------------------------------------------------------------------------------
 
     def key_pressed(self, name: str, held: Modifiers) -> None:
+        if self._opening:
+            self._early.append(lambda: self.key_pressed(name, held))
+            return
         self._hold(held)
         self._keys.add(name)
         self._ui.key(name, True)
@@ -182,6 +189,9 @@ class Input:
         focus; keys that came in the meantime wait, so that what is typed right after a
         click never acts as a shortcut, however slow the frames are.
         """
+        self._opening = 0 if self._ui.wants_text else max(self._opening - 1, 0)
+        while self._early and not self._opening:
+            self._early.pop(0)()
         self._unsettled = max(self._unsettled - 1, 0)
         if self._unsettled == 0:
             self._act()
@@ -192,6 +202,8 @@ class Input:
             action = shortcut(name, held)
             if action is not None and not self._taken(name, held):
                 self._emit(action)
+                if isinstance(action, act.OpenPalette):
+                    self._opening, self._opener = FRAMES_TO_OPEN, name
 
     def _taken(self, name: str, held: Modifiers) -> bool:
         """Whether the panels want this key for themselves."""
@@ -201,12 +213,20 @@ class Input:
         return self._ui.wants_text or (self._ui.wants_keys and chord != "escape")
 
     def key_released(self, name: str, held: Modifiers) -> None:
+        if self._opening:
+            self._early.append(lambda: self.key_released(name, held))
+            return
         self._hold(held)
         self._keys.discard(name)
         self._ui.key(name, False)
 
     def text(self, characters: str) -> None:
         """Characters typed or composed; the only way text reaches the UI."""
+        if self._opening:
+            if characters != self._opener:
+                self._early.append(lambda: self.text(characters))
+            self._opener = ""
+            return
         kept = "".join(c for c in characters if c.isprintable() or c == "\n")
         if kept:
             self._ui.text(kept)
@@ -233,6 +253,8 @@ class Input:
         self._held.clear()
         self._keys.clear()
         self._waiting.clear()
+        self._early.clear()
+        self._opening = 0
         self._pressed_at = None
         self._hold(Modifiers())
         self._ui.focus(False)

@@ -62,7 +62,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("Files", "Record a video, stop recording", act.ToggleCapture(), ("ctrl+r",)),
     Command("Files", "Open a run…", act.OpenPalette("open"), ("ctrl+o",)),
     Command("Files", "Save a copy of this run…", act.OpenPalette("save"), ("ctrl+s",)),
-    Command("Files", "Back to the live run", act.ShowLive()),
+    Command("Files", "Back to the live run", act.ShowLive(), ("ctrl+l",)),
     Command("Program", "Command palette", act.OpenPalette(), ("ctrl+k", "/")),
     Command("Program", "Start the prompt", act.StartRun()),
     Command("Program", "Restart the engine", act.RestartEngine()),

@@ -398,7 +398,7 @@ def _handlers(pyglet: Any, window: Any, target: Input) -> dict[str, Callable[...
 _NAMES = {
     "ENTER": "return", "NUM_ENTER": "return", "PAGEUP": "page_up", "PAGEDOWN": "page_down",
     "BRACKETLEFT": "[", "BRACKETRIGHT": "]", "PERIOD": ".", "EQUAL": "=", "PLUS": "=",
-    "MINUS": "-",
+    "MINUS": "-", "SLASH": "/", "NUM_DIVIDE": "/",
 }  # fmt: skip
 
 

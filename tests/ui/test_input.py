@@ -6,7 +6,16 @@ import pytest
 
 from visualizer import actions as act
 from visualizer.actions import Action
-from visualizer.input import FRAMES_TO_SETTLE, LEFT, MIDDLE, RIGHT, Input, Modifiers, shortcut
+from visualizer.input import (
+    FRAMES_TO_OPEN,
+    FRAMES_TO_SETTLE,
+    LEFT,
+    MIDDLE,
+    RIGHT,
+    Input,
+    Modifiers,
+    shortcut,
+)
 
 NONE = Modifiers()
 SHIFT = Modifiers(shift=True)
@@ -223,6 +232,31 @@ def test_a_key_after_a_click_on_a_button_acts_a_little_later(bench: Bench) -> No
     for _ in range(FRAMES_TO_SETTLE):
         bench.input.frame_done()
     assert bench.actions == [act.TogglePlay()]
+
+
+def test_what_is_typed_before_the_palette_is_there_goes_into_it(bench: Bench) -> None:
+    """A frame may take a second: a palette opened by key gets all that was typed after it."""
+    bench.input.key_pressed("/", NONE)
+    bench.input.text("/")
+    for letter in "bp":
+        bench.input.key_pressed(letter, NONE)
+        bench.input.text(letter)
+        bench.input.key_released(letter, NONE)
+    bench.input.frame_done()
+    assert bench.actions == [act.OpenPalette()]
+    bench.ui.wants_text = True
+    bench.input.frame_done()
+    assert bench.actions == [act.OpenPalette()]
+    assert bench.ui.typed == "bp"
+    assert bench.ui.keys == {"/": True, "b": False, "p": False}
+
+
+def test_a_palette_that_never_comes_swallows_no_keys(bench: Bench) -> None:
+    bench.input.key_pressed("k", CTRL)
+    bench.input.key_pressed("space", NONE)
+    for _ in range(FRAMES_TO_OPEN):
+        bench.input.frame_done()
+    assert bench.actions == [act.OpenPalette(), act.TogglePlay()]
 
 
 def test_text_comes_only_from_text_events_and_whole(bench: Bench) -> None:
