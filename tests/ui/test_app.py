@@ -113,6 +113,19 @@ def test_settings_on_the_move_are_sent_one_at_a_time(stage_of: Make) -> None:
     assert changes == [5, 7]
 
 
+def test_a_refused_prompt_is_told_and_leaves_the_run_on_stage_alone(stage_of: Make) -> None:
+    stage = live_stage(stage_of)
+    stage.source.say(EngineState("refused", "The prompt is 10000 tokens long."))
+    stage.step()
+    engine = stage.app.model().engine
+    assert engine.problem == "The prompt is 10000 tokens long."
+    assert engine.state == READY, "the engine is as ready as before"
+    at = stage.app.clock.t
+    stage.step(0.5)
+    assert stage.app.clock.t > at, "the run goes on"
+    assert stage.app.model().hud.end is None
+
+
 def test_engine_death_is_told_and_a_restart_brings_it_back(stage_of: Make) -> None:
     stage = live_stage(stage_of)
     stage.source.fault = "The engine was ended by signal 9."
