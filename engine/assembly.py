@@ -28,6 +28,7 @@ from engine.drafters import auto
 from engine.drafters.auto import Choice
 from engine.drafters.catalogue import Catalogue, Makers, unigram
 from engine.drafters.eagle import FusedRunner
+from engine.drafters.packing import BYTES, unpacked
 from engine.kernels import Kernels
 from engine.llama import LlamaConfig, ModelError, Runner, Weights
 from engine.lowbit import Width, copy_of
@@ -287,9 +288,11 @@ def _makers(target: Runner, kernel: Kernels) -> Makers:
         return kernel.runner(copy_of(weights, Width(bits, group or 0)), CONTEXT)
 
     def shipped(folder: Path) -> tuple[Weights, dict[str, Tensor]]:
+        """A drafter's weights; compiled passes read a byte a weight, which costs hardly a guess."""
         shape = LlamaConfig.from_folder(folder)
-        tensors = load_file(folder / "model.safetensors")
-        return Weights.from_tensors(shape, tensors, like.dtype, str(like.device), like), tensors
+        tensors = unpacked(load_file(folder / "model.safetensors"))
+        whole = Weights.from_tensors(shape, tensors, like.dtype, str(like.device), like)
+        return copy_of(whole, BYTES) if kernel.team is not None else whole, tensors
 
     def distilled(folder: Path) -> Runner:
         return kernel.runner(shipped(folder)[0], CONTEXT)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from safetensors.torch import load_file
 
+from engine.drafters.packing import unpacked
 from engine.training.eagle import Eagle, Mtp
 from engine.training.student import Student
 from engine.training.teacher import Target
@@ -17,7 +18,7 @@ KINDS: dict[str, type[Student]] = {kind.kind: kind for kind in (Student, Eagle, 
 def load(folder: Path, target: Target) -> Student:
     """Read an exported drafter, made for this target."""
     config = json.loads((folder / "config.json").read_text())
-    tensors = load_file(folder / "model.safetensors")
+    tensors = unpacked(load_file(folder / "model.safetensors"))
     vocab_ids = tensors.pop("vocab_ids").long().to(target.embedding.device)
     kind = KINDS[config.get("kind", Student.kind)]
     student = kind(target, config["num_hidden_layers"], vocab_ids)

@@ -27,8 +27,8 @@ class Recipe:
     def rate(self, step: int, visits: int) -> float:
         """Learning rate of a step that begins after `visits` tokens."""
         warm = min(1.0, (step + 1) / self.warmup_steps)
-        left = max(0.0, 1 - visits / self.visits)
-        return self.peak_rate * warm * min(1.0, left / self.cooldown)
+        falling = max(0.0, self.visits - visits) / (self.cooldown * self.visits or 1)
+        return self.peak_rate * warm * min(1.0, falling)
 
     def depth(self, visits: int) -> int:
         """Guesses ahead a step that begins after `visits` tokens trains on."""

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from engine.training import evaluate, machine
-from engine.training.kinds import KINDS
+from engine.training.kinds import KINDS, load
 from engine.training.recipe import Recipe
 from engine.training.student import Student, export
 from engine.training.teacher import Plan, RememberingTarget, Target
@@ -51,6 +51,7 @@ def ship(
     student = KINDS[state["kind"]](target, state["recipe"]["layers"], state["vocab_ids"])
     student.decoder.load_state_dict(state["student"])
     export(student, out, TARGET_NAME)
+    student = load(out, target)  # what is measured is what is shipped
     seen = corpus.reply_tokens(
         row for shard in state["progress"]["shards"] for row in plan.rows(shard)
     )
@@ -115,7 +116,7 @@ def card(facts: Facts) -> str:
         "",
         f"{KINDS[facts.get('kind', Student.kind)].origin} It reads the target's embedding and "
         f"writes through {facts['reduced_vocabulary']:,} rows of it, so neither is in the file "
-        f"({facts['parameters'] / 1e6:.1f} M parameters, fp16, {facts['bytes'] / 1e6:.1f} MB); "
+        f"({facts['parameters'] / 1e6:.1f} M parameters, {facts['bytes'] / 1e6:.1f} MB); "
         "guesses are limited to those ids.",
         "",
         "## Recipe",

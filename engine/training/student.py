@@ -20,6 +20,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from engine.drafters.packing import packed as packed_rows
 from engine.training.corpus import Ids
 from engine.training.model import Decoder, Shape
 from engine.training.teacher import Target
@@ -96,14 +97,11 @@ class SoftCrossEntropy(torch.autograd.Function):
 
 
 def export(student: Student, folder: Path, target_name: str) -> None:
-    """Write model.safetensors (fp16) and config.json; the card is `ship`'s to write."""
+    """Write model.safetensors (int8 rows) and config.json; the card is `ship`'s to write."""
     folder.mkdir(parents=True, exist_ok=True)
-    tensors = {
-        name: tensor.detach().to(torch.float16).cpu().contiguous()
-        for name, tensor in student.decoder.state_dict().items()
-    }
+    tensors = {name: each.detach().cpu() for name, each in student.decoder.state_dict().items()}
     tensors["vocab_ids"] = student.vocab_ids.to(torch.int32).cpu()
-    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    save_file(packed_rows(tensors), folder / "model.safetensors", {"format": "pt"})
     shape = student.shape
     config = {
         "model_type": "llama",

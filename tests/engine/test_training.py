@@ -195,7 +195,9 @@ def test_an_exported_drafter_loads_as_it_was(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "config.json").read_text())["reads_target_embedding"] is True
     assert torch.equal(loaded.vocab_ids, trainer.student.vocab_ids)
     for name, tensor in loaded.decoder.state_dict().items():
-        assert torch.equal(tensor, weights(trainer)[name].half().float()), name
+        whole = weights(trainer)[name]
+        step = whole.abs().amax(-1, keepdim=True) / 127 if whole.dim() == 2 else 2e-3
+        assert bool(((tensor - whole).abs() <= 0.51 * torch.as_tensor(step)).all()), name
 
 
 def test_laws_are_the_targets_own_renormalised() -> None:
