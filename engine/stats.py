@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby, zip_longest
+from itertools import zip_longest
 
-from engine.trace import Baseline, Round, Settings
+from engine.trace import Baseline, Round
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,14 +147,6 @@ class Stats:
         if passes >= 1.5 and length >= 1.5:
             return f"checking costs {passes:.1f} passes a round, for {length:.1f} tokens"
         return f"few guesses pass: {length:.1f} tokens a round, which costs {passes:.1f} passes"
-
-
-def stretches(rounds: Iterable[Round]) -> list[tuple[Settings, tuple[Round, ...]]]:
-    """Rounds in order, cut wherever a setting changed; K that the engine chose is none."""
-    return [
-        (settings, tuple(group))
-        for settings, group in groupby(rounds, key=lambda each: each.settings.as_set)
-    ]
 
 
 def expected_tokens(alpha: float, k: int) -> float:

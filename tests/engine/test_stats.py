@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.stats import Stats, best_k, expected_gain, expected_tokens, stretches
+from engine.stats import Stats, best_k, expected_gain, expected_tokens
 from engine.trace import (
     Baseline,
     Candidate,
@@ -17,9 +17,7 @@ from engine.trace import (
     Settings,
     Token,
     Verdict,
-    fold,
 )
-from tests.data import write_hand as hand
 
 WORD = Token(7, "x")
 LAW = Law((Candidate(WORD, 1.0),), 0.0)
@@ -136,28 +134,6 @@ def test_faster_or_unknown_has_no_excuse():
     assert Stats.of([made(4, 4)], Baseline(0.010, 9)).slowness is None
     assert Stats.of([made(0, 4)]).speedup is None
     assert Stats.of([made(0, 4)]).slowness is None
-
-
-def test_stretches_cut_where_a_setting_changed():
-    run = fold(hand.EVENTS)
-    assert [(settings, len(rounds)) for settings, rounds in stretches(run.rounds)] == [
-        (hand.SOFT, 4),
-        (hand.DIALLED, 1),
-        (hand.ALONE, 1),
-        (hand.SOFT, 2),
-    ]
-
-
-def test_a_k_that_the_engine_chose_is_no_change_of_setting():
-    auto, by_hand = Settings(auto_k=True), Settings()
-    rounds = [
-        made(1, k, settings=replace(settings, k=k))
-        for settings, k in [(auto, 4), (auto, 2), (auto, 3), (by_hand, 3), (by_hand, 4)]
-    ]
-    found = stretches(rounds)
-    assert [len(group) for _, group in found] == [3, 1, 1]
-    assert [settings.auto_k for settings, _ in found] == [True, False, False]
-    assert Stats.of(found[0][1]).histogram == (0, 3, 0, 0, 0)
 
 
 def test_a_position_is_judged_by_the_rounds_that_asked_for_it():
