@@ -15,7 +15,7 @@ from visualizer.ui.style import SMALL_SIZE
 _PHASES = {
     "fetching": "Fetching the model",
     "loading": "Loading the model",
-    "measuring": "Finding the fastest drafter here",
+    "measuring": "Preparing the drafter",
     "reading": "Reading the prompt",
 }
 

@@ -7,7 +7,7 @@ only turned into imgui's sRGB form. Figures are set in Roboto, whose digits are 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from imgui_bundle import imgui
@@ -134,6 +134,7 @@ def contrast(one: Rgba, other: Rgba) -> float:
     return high / low
 
 
+@lru_cache(maxsize=1024)
 def mixed(a: Rgba, b: Rgba, share: float) -> Rgba:
     """`share` of the way from `a` to `b`."""
     r, g, b_, alpha = (x + (y - x) * share for x, y in zip(a, b, strict=True))

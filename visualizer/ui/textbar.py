@@ -83,9 +83,13 @@ def sentence(hud: Hud, committed: Sequence[Stretch] | None = None) -> list[Stret
 def painted_sentence(model: UiModel) -> list[Stretch]:
     """The sentence with the committed words in the colours of where they came from."""
     line, hud = model.timeline, model.hud
-    rounds = line.rounds[: hud.shown] if line is not None else ()
     text = "".join(piece.text for piece in hud.committed)
-    return sentence(hud, painted(rounds, text, TAIL))
+    return sentence(hud, _painted(line, hud.shown, text) if line is not None else ())
+
+
+@lru_cache(maxsize=4)
+def _painted(timeline: Timeline, shown: int, text: str) -> tuple[Stretch, ...]:
+    return tuple(painted(timeline.rounds[:shown], text, TAIL))
 
 
 def painted(rounds: Sequence[Round], text: str, characters: int) -> list[Stretch]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 
 from imgui_bundle import imgui
 
@@ -124,7 +125,9 @@ def legible(words: str) -> str:
     )
 
 
+@lru_cache(maxsize=1024)
 def u32(color: Rgba) -> int:
+    """A colour as draw lists want it; asked for hundreds of times a frame, of a few colours."""
     return int(imgui.color_convert_float4_to_u32(imgui.ImVec4(*color)))
 
 
