@@ -268,10 +268,11 @@ def _closing(parts: Parts, m: _Moment) -> None:
     )
     rows["fill"], rows["fill_color"] = settled, (*committed, 1.0)
     parts.add("solids" if alpha >= 1.0 else "glass", rows)
-    white = m.colors.linear("engraved")
-    shape = _mix(white, blocks.emblem_color(m.colors, m.place.role), settled)
+    first = m.colors.ink(m.place.role)
+    shape = _mix(first, blocks.emblem_color(m.colors, m.place.role), settled)
+    ink = np.column_stack([_mix(first, m.colors.linear("engraved"), settled), (alpha,)])
     engraving = blocks.emitted_engraving(m.place)
-    parts.add("glyphs", engraving.at(centers, np.array([(*white, alpha)]), m.faces, shape))
+    parts.add("glyphs", engraving.at(centers, ink, m.faces, shape))
 
 
 def _box(parts: Parts, m: _Moment) -> None:

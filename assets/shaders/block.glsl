@@ -56,7 +56,7 @@ void main() {
                 : clamp((level - local.y) / pixel + 0.5, 0.0, 1.0);
     float lid = smoothstep(0.5, 0.9, normalize(surface).y);  // turns as a whole, while it rises
     below = mix(below, smoothstep(0.0, 1.0, state.x), lid);
-    vec3 albedo = mix(body.rgb, filled.rgb, below);
+    vec3 albedo = mix(body.rgb, filled.rgb, below) * (1.0 - 0.24 * lid);  // words lie on it, too
     vec3 color = lit(world, normalize(surface), albedo, 0.45);
     if (state.x > 0.0 && state.x < 1.0) {
         float meniscus = exp(-abs(local.y - level) * 22.0);

@@ -1,5 +1,7 @@
 """Roles can be told apart, also without colour."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 
@@ -71,3 +73,55 @@ def test_an_unknown_theme_is_the_dark_one() -> None:
     with pytest.raises(KeyError):
         theme("dark").linear("no such role")
     assert np.isfinite(theme("light").lighting.key).all()
+
+
+# Linear RGB as people see it who lack one kind of cone (Machado, Oliveira, Fernandes 2009,
+# severity 1).
+SIGHTS = {
+    "all cones": np.eye(3),
+    "protanopia": np.array(
+        [[0.1523, 1.0526, -0.2049], [0.1145, 0.7863, 0.0992], [-0.0039, -0.0481, 1.0520]]
+    ),
+    "deuteranopia": np.array(
+        [[0.3673, 0.8606, -0.2280], [0.2801, 0.6725, 0.0474], [-0.0118, 0.0429, 0.9689]]
+    ),
+    "tritanopia": np.array(
+        [[1.2555, -0.0767, -0.1788], [-0.0784, 0.9308, 0.1476], [0.0047, 0.6914, 0.3039]]
+    ),
+}
+TO_XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+
+
+def lab(linear: np.ndarray) -> np.ndarray:
+    """CIELAB (D65) of a linear colour."""
+    xyz = TO_XYZ @ np.clip(linear, 0.0, 1.0) / (0.9505, 1.0, 1.089)
+    bent = np.where(xyz > 216 / 24389, np.cbrt(xyz), (24389 / 27 * xyz + 16) / 116)
+    x, y, z = bent
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+def apart(colors: dict[str, tuple[float, float, float]], sight: str) -> dict[tuple, float]:
+    """Distance (CIE76) of every two colours as seen with these eyes."""
+    seen = {role: lab(SIGHTS[sight] @ np.array(color)) for role, color in colors.items()}
+    return {(a, b): float(np.linalg.norm(seen[a] - seen[b])) for a, b in combinations(seen, 2)}
+
+
+@pytest.mark.parametrize("sight", SIGHTS)
+@pytest.mark.parametrize("name", THEMES)
+def test_colours_of_one_shape_differ_for_all_eyes(name: str, sight: str) -> None:
+    """Solid blocks and the ribbon's tiles; and glass, whole or hollow."""
+    colors = theme(name)
+    for shapes, least in (
+        (("committed", "correction", "bonus", "prompt"), 14.0),
+        (("guess", "rejected", "discarded"), 20.0),
+        (("committed", "rejected"), 20.0),
+    ):
+        distances = apart({role: colors.linear(role) for role in shapes}, sight)
+        assert min(distances.values()) >= least, distances
+
+
+def test_red_and_green_would_be_found_out() -> None:
+    """The twin: the usual pair of a traffic light."""
+    pair = {"no": (0.80, 0.10, 0.05), "yes": (0.20, 0.35, 0.05)}
+    assert apart(pair, "all cones")["no", "yes"] > 60
+    assert apart(pair, "deuteranopia")["no", "yes"] < 20

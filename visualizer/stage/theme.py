@@ -23,12 +23,16 @@ Role = Literal[
     "drafter",
     "text",
     "engraved",
+    "inlay",
     "label",
     "warning",
 ]
 ROLES: tuple[Role, ...] = get_args(Role)
 
 RGB = tuple[float, float, float]
+
+BRIGHT: frozenset[Role] = frozenset({"correction", "bonus"})
+"""Roles whose blocks are so bright that writing on them must be dark."""
 
 EMBLEMS: Mapping[str, str] = MappingProxyType({"correction": "◆", "bonus": "★"})
 """The shape that goes with a colour, in the scene and beside words."""
@@ -38,6 +42,7 @@ EMBLEMS: Mapping[str, str] = MappingProxyType({"correction": "◆", "bonus": "�
 class Theme:
     """Colours as "#rrggbb" by role, and the light they stand in.
 
+    Writing is "engraved" on dark blocks and "inlay" on bright ones: see `ink`.
     `gleam` is how bright edges of glass are against their own colour: above 1 they glow in
     the dark, below 1 they draw on white. `haze` is how far old lines fade before they sink.
     """
@@ -51,6 +56,10 @@ class Theme:
     def srgb(self, role: str) -> RGB:
         """Colour of `role` for panels: sRGB in 0..1. KeyError for a role that is not one."""
         return srgb(self.hexes[role])  # type: ignore[index]
+
+    def ink(self, role: str) -> RGB:
+        """Linear colour of writing on a solid block of `role`."""
+        return self.linear("inlay" if role in BRIGHT else "engraved")
 
     def linear(self, role: str) -> RGB:
         """Colour of `role` for the scene: linear RGB in 0..1."""
@@ -94,6 +103,7 @@ _DARK: dict[Role, str] = {
     "drafter": "#7CC4F5",
     "text": "#F4F6FA",
     "engraved": "#F4F6FA",
+    "inlay": "#0B1018",
     "label": "#9AA6B8",
     "warning": "#F2B134",
 }
@@ -105,13 +115,31 @@ _LIGHT: dict[Role, str] = {
     "rejected": "#C4421D",
     "discarded": "#757A83",
     "correction": "#C98A0E",
-    "bonus": "#1C8C77",
+    "bonus": "#24A38B",
     "target": "#E8B65A",
     "drafter": "#4FA5DE",
     "text": "#1B2230",
     "engraved": "#FBFCFE",
+    "inlay": "#05080D",
     "label": "#5B6676",
     "warning": "#B87A00",
+}
+_STARK: dict[Role, str] = {
+    "prompt": "#566178",
+    "guess": "#9FDCFF",
+    "box": "#B8FFF3",
+    "committed": "#2260CE",
+    "rejected": "#D8450C",
+    "discarded": "#989EA8",
+    "correction": "#FFC733",
+    "bonus": "#2FE0BC",
+    "target": "#FFF3DC",
+    "drafter": "#9FDCFF",
+    "text": "#FFFFFF",
+    "engraved": "#FFFFFF",
+    "inlay": "#000000",
+    "label": "#D5DCE8",
+    "warning": "#FFC733",
 }
 _NIGHT = Lighting(
     background_low=(0.016, 0.020, 0.030),
@@ -122,6 +150,16 @@ _NIGHT = Lighting(
     ambient=(0.34, 0.38, 0.46),
     bloom=0.30,
     vignette=0.45,
+)
+_BLACK = Lighting(
+    background_low=(0.000, 0.000, 0.000),
+    background_high=(0.004, 0.005, 0.006),
+    ground=(0.004, 0.005, 0.007),
+    grid=(0.050, 0.060, 0.080),
+    key=(2.6, 2.55, 2.5),
+    ambient=(0.40, 0.42, 0.46),
+    bloom=0.12,
+    vignette=0.0,
 )
 _DAY = Lighting(
     background_low=(0.86, 0.87, 0.89),
@@ -143,6 +181,9 @@ THEMES: Mapping[str, Theme] = MappingProxyType(
             "classic",
             MappingProxyType({**_DARK, "committed": "#C43B3B", "rejected": "#A66BE0"}),
             _NIGHT,
+        ),
+        "high-contrast": Theme(
+            "high-contrast", MappingProxyType(_STARK), _BLACK, gleam=1.6, haze=0.45
         ),
     }
 )
