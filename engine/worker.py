@@ -102,7 +102,8 @@ class Worker:
         self._emit = emit
         self._ready = EngineState("ready", drafters=engine.drafters)
         self._session: Session | None = None
-        self._beside: Beside | None = None
+        self._unproven = False  # the run has finished, and its proof is not there yet
+        self._beside: Beside | None = None  # that proof in the making
         self._made = 0  # rounds of the run so far
         self._shown = 0  # of which the picture has begun to show so many
         self._filling = True  # in a burst
@@ -130,7 +131,7 @@ class Worker:
         """The oldest request; None when there is none and a round or a pass is due."""
         ahead = self._made - self._shown
         self._filling = ahead < LOOKAHEAD and (self._filling or ahead <= REFILL)
-        due = self._beside or (self._filling and self._unfinished)
+        due = self._unproven or (self._filling and self._unfinished)
         try:
             return self._inbox.get(block=not due)
         except queue.Empty:
@@ -140,8 +141,8 @@ class Worker:
         """Do what is due. Returns what went wrong, if the run cannot go on."""
         try:
             match request:
-                case None if self._beside is not None:
-                    self._prove(self._beside)
+                case None if self._unfinished is None:
+                    self._prove()
                 case None:
                     self._advance()
                 case Start():
@@ -181,17 +182,17 @@ class Worker:
         self._emit(made)
         self._report_end()
 
-    def _prove(self, beside: Beside) -> None:
+    def _prove(self) -> None:
         """Make a pass of the proof; one that fails is no fault of the run's, and is dropped."""
-        self._beside = None
         try:
-            proof = beside.advance()
+            beside = self._beside or self._engine.beside()
+            proof = None if beside is None else beside.advance()
         except (RuntimeError, MemoryError):
             traceback.print_exc()
-            return
-        if proof is None:
-            self._beside = beside
-        else:
+            beside = proof = None
+        self._beside = beside if proof is None else None
+        self._unproven = self._beside is not None
+        if proof is not None:
             self._emit(proof)
 
     def _change(self, settings: Settings) -> None:
@@ -204,7 +205,7 @@ class Worker:
         except ValueError as error:
             self._answer(sentence(error))
             return
-        self._beside = None
+        self._drop_proof()
         session.rewind(self._shown, settings)
         self._made = self._shown
         self._emit(Rewind(self._shown, settings))
@@ -213,10 +214,12 @@ class Worker:
     def _cancel(self) -> None:
         if self._unfinished is not None:
             self._emit(RunFinished("cancelled"))
-        self._session = self._beside = None
+        self._session = None
+        self._drop_proof()
 
     def _abandon(self, failure: str) -> None:
-        self._session = self._beside = None
+        self._session = None
+        self._drop_proof()
         gc.collect()
         if not self._device_lost:
             _empty_device_cache()
@@ -225,7 +228,10 @@ class Worker:
     def _report_end(self) -> None:
         if self._session is not None and self._session.finished is not None:
             self._emit(self._session.finished)
-            self._beside = self._engine.beside()
+            self._unproven = True
+
+    def _drop_proof(self) -> None:
+        self._beside, self._unproven = None, False
 
     def _answer(self, detail: str) -> None:
         self._emit(replace(self._ready, detail=detail))

@@ -508,13 +508,17 @@ def test_a_proof_that_is_cut_by_a_new_run_is_dropped(run_header: RunHeader) -> N
     assert not any(isinstance(each, RunProof) for each in said)
 
 
-def test_a_proof_that_fails_is_no_fault_of_the_run_s(run_header: RunHeader) -> None:
+@pytest.mark.parametrize("early", [True, False], ids=["when it begins", "in a pass"])
+def test_a_proof_that_fails_is_no_fault_of_the_run_s(run_header: RunHeader, early: bool) -> None:
     said: list[Message] = []
     inbox: worker.Inbox = queue.SimpleQueue()
     proof = SlowProof(RuntimeError("no room for more rows"))
     proof.on_pass = lambda number: inbox.put(Quit())
+    engine = ProvingEngine(run_header, proof)
+    if early:
+        engine.beside = proof.advance  # type: ignore[method-assign, assignment]
     inbox.put(Start("x"))
-    assert Worker(ProvingEngine(run_header, proof), inbox, said.append).work() == 0
+    assert Worker(engine, inbox, said.append).work() == 0
     assert said[-1] == RunFinished("length")
 
 
