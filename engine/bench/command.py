@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from itertools import product
+from itertools import count, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,8 +64,7 @@ def main(engine: Engine, order: Order) -> int:
     """
     args = order.args
     settings = combinations(engine, order)
-    with _progress("Loading the other engines"):
-        others = _others(engine, args)
+    others = _others(engine, args)
     about = _about(engine, order)
 
     def keep(measured: Sweep) -> None:
@@ -113,6 +112,7 @@ def combinations(engine: Engine, order: Order) -> list[Settings]:
 def _others(engine: Engine, args: argparse.Namespace) -> list[Rival]:
     if not args.against:
         return []
+    print("Loading the other engines", file=sys.stderr)
     small = Path(__file__).resolve().parents[2] / "assets" / "drafters" / "small"
     folder = args.target or fetch.cached_folder()
     if folder is None:
@@ -149,13 +149,6 @@ def _write(measured: Sweep, about: dict[str, Any], args: argparse.Namespace) -> 
 
 
 @contextmanager
-def _progress(words: str) -> Iterator[None]:
-    with Progress() as progress:
-        progress.say("bench", words)
-        yield
-
-
-@contextmanager
 def _steps(planned: Sweep) -> Iterator[Any]:
     """What takes the words of each turn: a bar on a terminal, else a line a second."""
     if not sys.stderr.isatty():
@@ -170,5 +163,5 @@ def _steps(planned: Sweep) -> Iterator[Any]:
     )
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         total = planned.turns + len(planned.contenders)
-        task = bar.add_task("", total=total, completed=-1)
-        yield lambda words: bar.update(task, advance=1, description=words)
+        task, done = bar.add_task("", total=total), count()
+        yield lambda words: bar.update(task, completed=next(done), description=words)

@@ -31,14 +31,19 @@ _Cell = Callable[[Line], str]
 
 
 def show(lines: Sequence[Line], rivals: Sequence[RivalLine], console: Console) -> None:
-    """Print what is known: speed, acceptance, families where there are several, and rivals."""
-    console.print(_table("Speed, over the target alone", lines, _SPEED))
+    """Print what is known, in tables that fit into 80 characters.
+
+    Speed, what a round costs, acceptance, families where there are several, and rivals.
+    """
+    console.print(_table("Speed", lines, _SPEED))
+    console.print(_table("What a round costs", lines, _COSTS))
     drafted = [line for line in lines if line.drafter != "none"]
     if drafted:
-        console.print(_table("Share of guesses accepted", drafted, _ACCEPTANCE))
+        console.print(_table("Guesses accepted", drafted, _ACCEPTANCE))
+        console.print(_table("Judged guesses that passed, by what the text has", drafted, _KINDS))
     names = _families(lines)
     if len(names) > 1:
-        columns = [("", _name), *((name, _speedup_in(name)) for name in names)]
+        columns = [("", _name), *((name.replace(" ", "\n"), _speedup_in(name)) for name in names)]
         console.print(_table("Speedup by family of prompts", drafted, columns))
     if rivals:
         console.print(_rivals(rivals))
@@ -161,23 +166,30 @@ _SPEED: Sequence[tuple[str, _Cell]] = (
     ("speedup", _number("{:.2f}x", "speedup")),
     ("formula", _number("{:.2f}x", "predicted")),
     ("tokens/\nround", _number("{:.2f}", "mean_acceptance_length")),
+    ("same\ntext", _same),
+)
+_COSTS: Sequence[tuple[str, _Cell]] = (
+    ("", _name),
     ("draft\nms", _number("{:.1f}", "draft_ms")),
     ("verify\nms", _number("{:.1f}", "verify_ms")),
     ("host\nms", _number("{:.1f}", "host_ms")),
-    ("step,\nin passes", _number("{:.3f}", "step_cost")),
-    ("check,\nin passes", _number("{:.2f}", "check_cost")),
-    ("same\ntext", _same),
+    ("step,\npasses", _number("{:.3f}", "step_cost")),
+    ("check,\npasses", _number("{:.2f}", "check_cost")),
 )
 _ACCEPTANCE: Sequence[tuple[str, _Cell]] = (
     ("", _name),
-    ("all", _number("{:.0%}", "acceptance_rate")),
-    ("alpha", _number("{:.2f}", "alpha")),
+    ("of all\ndrafted", _number("{:.0%}", "acceptance_rate")),
+    ("of those\njudged", _number("{:.0%}", "alpha")),
     ("by position,\nin %", _positions),
-    ("glue\nwords", _kind_cell(0)),
-    ("content\nwords", _kind_cell(1)),
-    ("numbers", _kind_cell(2)),
-    ("punctu-\nation", _kind_cell(3)),
-    ("code", _kind_cell(4)),
+)
+_KINDS: Sequence[tuple[str, _Cell]] = (
+    ("", _name),
+    *(
+        (heading, _kind_cell(index))
+        for index, heading in enumerate(
+            ("glue\nwords", "content\nwords", "numbers", "punctu-\nation", "code")
+        )
+    ),
 )
 
 

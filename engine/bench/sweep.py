@@ -62,7 +62,8 @@ class Tally:
 
     @property
     def name(self) -> str:
-        return f"{self.settings.drafter}, K {self.settings.k_as_set}"
+        drafter = self.settings.drafter
+        return "alone" if drafter == "none" else f"{drafter}, K {self.settings.k_as_set}"
 
     def take(self, number: int, text: Text, tokens: int) -> None:
         self.replies[number] = self._decode(text, tokens)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import saved_model
+from rich.console import Console
 
 from engine import arguments, assembly
 from engine.bench import command, figures, report, rivals, sweep, texts
@@ -253,14 +254,26 @@ def test_the_advice_is_one_sentence() -> None:
         report.advice([line("none", 0, 1.0)])
 
 
-def test_tables_keep_every_column_in_a_pipe() -> None:
+@pytest.mark.parametrize("width", [80, report.PIPE_WIDTH])
+def test_tables_keep_every_figure(width: int) -> None:
     out = StringIO()
-    lines = [line("none", 0, 1.0), line("copy-4g64", 16, 1.25, copying=1.2, open=1.1)]
-    others = [figures.RivalLine("other", "what it is", 2, 9, 20.0, 3.1, True)]
-    report.show(lines, others, report.console_for(out))
+    lines = [
+        line("none", 0, 1.0),
+        line("copy-4g64", 16, 1.25, heat=0.7, copying=1.2, open=1.1, stories_and_poetry=1.05),
+    ]
+    others = [figures.RivalLine("transformers assisted", "what it is", 2, 9, 20.0, 3.1, True)]
+    report.show(lines, others, Console(file=out, width=width))
     words = out.getvalue()
     assert "…" not in words
-    for each in ("1.25x", "0.100", "by position", "copying", "3.10x that"):
+    for each in (
+        "1.25x",
+        "0.100",
+        "position",
+        "copying",
+        "poetry",
+        "3.10x that",
+        "copy-4g64, K 16",
+    ):
         assert each in words
 
 
