@@ -174,7 +174,7 @@ def _prove_greedy(engine: Engine, args: argparse.Namespace, settings: Settings) 
     proofs = []
     for prompt in (args.prompt,) if args.prompt else PROMPTS:
         proof = greedy(_beginner(engine, args, prompt, args.max_new_tokens), settings)
-        print(f"{_greedy_lines(proof)}  {prompt[:60]!r}", flush=True)
+        print(_greedy_lines(proof, prompt), flush=True)
         proofs.append(proof)
     good = sum(proof.holds for proof in proofs)
     print(
@@ -185,22 +185,19 @@ def _prove_greedy(engine: Engine, args: argparse.Namespace, settings: Settings) 
     return good == len(proofs)
 
 
-def _greedy_lines(proof: GreedyProof) -> str:
-    length = proof.stats.mean_acceptance_length or 1.0
-    if proof.holds:
-        return f"equal   {proof.run.tokens:4} tokens, {length:.2f} a round"
-    return "\n".join(
-        (
-            f"DIFFERS at new token {(proof.run.first_difference or 0) + 1}, where the target's two "
-            "likeliest are",
-            f"    alone     {scored_words(proof.run.alone)}",
-            f"    together  {scored_words(proof.run.together)}",
-            "    for",
-        )
+def _greedy_lines(proof: GreedyProof, prompt: str) -> str:
+    shown = repr(prompt[:60])
+    if proof.run.first_difference is None:
+        length = proof.stats.mean_acceptance_length or 1.0
+        return f"equal   {proof.run.tokens:4} tokens, {length:.2f} a round  {shown}"
+    return (
+        f"DIFFERS at new token {proof.run.first_difference + 1}  {shown}\n"
+        f"        the target's two likeliest there, alone: {_scored_words(proof.run.alone)}\n"
+        f"        and in the pass that verified: {_scored_words(proof.run.together)}"
     )
 
 
-def scored_words(best: Sequence[Scored]) -> str:
+def _scored_words(best: Sequence[Scored]) -> str:
     """Tokens with their logits, and how far apart these are."""
     words = [f"{each.token.text!r} {each.logit:.6f}" for each in best]
     if len(best) == 2:
