@@ -57,6 +57,7 @@ def test_every_action_of_the_table_is_found_by_its_title() -> None:
         ("ps 150", "Panel size 150%"),
         ("sp 2x", "Speed 2x"),
         ("k 6", "K: 6 guesses"),
+        ("k auto", "K: auto, as many guesses as pay"),
         ("copy-8", "Drafter: copy-8"),
         ("second", "Prompt: Second"),
         ("target", "Target only"),
@@ -76,6 +77,11 @@ def test_nothing_typed_is_everything_in_order() -> None:
 def test_letters_count_only_in_their_order() -> None:
     assert closeness("abc", "a big cat") is not None
     assert closeness("cba", "a big cat") is None
+
+
+def test_a_k_chosen_by_number_is_no_longer_automatic() -> None:
+    found = matching("k 6", commands(Settings(auto_k=True), (), ("auto",)))
+    assert found[0].action == act.ChangeSettings(Settings(k=6))
 
 
 def test_without_an_engine_nothing_asks_for_one() -> None:
