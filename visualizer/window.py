@@ -28,6 +28,7 @@ from visualizer.opening import opening_request, scene_named
 from visualizer.recorder import Capture, RecordError, new_path, save_png
 from visualizer.render import fonts
 from visualizer.render.context import GraphicsError, create_context, default_quality
+from visualizer.render.quality import Governor
 from visualizer.render.renderer import Renderer
 from visualizer.stage.scene import Scene
 from visualizer.stage.view import Quality
@@ -75,8 +76,10 @@ class Window:
             max_new_tokens=options.max_new_tokens,
             run_folders=options.run_folders,
         )
-        self._quality = options.quality or default_quality(context)  # where nobody chose one
-        renderer = Renderer(context, self._pixels(), self._quality)
+        first = options.quality or default_quality(context)
+        self._governor = None if options.quality else Governor(first)
+        self._quality = first  # where nobody chose one in the settings
+        renderer = Renderer(context, self._pixels(), first)
         feed = Feed(source, options.opening, opening_request(show) if source.live else None)
         self._app = App(renderer, self._overlay, scene, feed, show)
         self._store = preferences.Store(options.preferences) if options.preferences else None
@@ -119,6 +122,8 @@ class Window:
             return
         ratio = width / max(self._window.get_size()[0], 1)
         self._app.resize(width, height, ratio)
+        if self._governor is not None and self._app.state.quality is None:
+            self._quality = self._governor.after(self._app.renderer.measured())
         self._draw_as(self._app.state.quality or self._quality)
         self._app.step(elapsed)
         self._remember(elapsed)

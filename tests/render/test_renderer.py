@@ -249,3 +249,13 @@ def test_the_mirrored_scene_shows_points_where_their_reflections_are() -> None:
     assert np.allclose(point @ below["view_projection"], reflection @ block["view_projection"])
     assert below["eye"][1] == -block["eye"][1]
     assert np.array_equal(below["light_projection"], block["light_projection"])
+
+
+def test_frames_are_timed_now_and_then(renderer: Renderer) -> None:
+    seconds = []
+    for _ in range(40):
+        renderer.draw(empty())
+        seconds.append(renderer.measured())
+    known = [each for each in seconds if each is not None]
+    assert 2 <= len(known) <= 3
+    assert all(0.0 < each < 5.0 for each in known)

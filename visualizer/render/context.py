@@ -17,6 +17,8 @@ from visualizer.stage.view import Quality
 REQUIRED = 330  # GL 3.3: macOS stops at 4.1 and software rasterisers have it
 SOFTWARE_RENDERERS = ("llvmpipe", "softpipe", "swrast", "swiftshader", "gdi generic", "software")
 
+SMALL_RENDERERS = ("intel", "mali", "adreno", "videocore", "powervr", "radeon graphics", "vega")
+
 
 class GraphicsError(RuntimeError):
     """No usable GL. The message is one sentence saying what is missing and how to get it."""
@@ -54,8 +56,11 @@ def is_software(context: moderngl.Context) -> bool:
 
 
 def default_quality(context: moderngl.Context) -> Quality:
-    """The preset to begin with on this machine."""
-    return "software" if is_software(context) else "high"
+    """The preset to begin with on this machine; measured frames may better it (`quality`)."""
+    if is_software(context):
+        return "software"
+    renderer = str(context.info["GL_RENDERER"]).lower()
+    return "medium" if any(name in renderer for name in SMALL_RENDERERS) else "high"
 
 
 def recording_quality(context: moderngl.Context) -> Quality:

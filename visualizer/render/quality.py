@@ -1,8 +1,9 @@
-"""What each quality preset buys. The picture's content never depends on it."""
+"""What each quality preset buys, and which one suits. The picture's content never depends on it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import median
 from types import MappingProxyType
 from typing import Final
 
@@ -37,3 +38,39 @@ EFFORTS: Final = MappingProxyType(
 
 def effort(quality: Quality) -> Effort:
     return EFFORTS[quality]
+
+
+HARDWARE: tuple[Quality, ...] = ("low", "medium", "high", "ultra")
+SLOW = 0.011  # seconds a frame may take a GPU: the panels and the desktop need theirs, too
+FAST = 0.003  # the next preset takes two to three times as long
+SAMPLES = 8
+
+
+class Governor:
+    """Finds the preset that suits a GPU, from what frames have taken it.
+
+    One step at a time, and never again up to a preset that was too slow. Where the CPU draws
+    there is nothing to choose.
+    """
+
+    def __init__(self, start: Quality) -> None:
+        self.quality = start
+        self._ceiling = len(HARDWARE) - 1
+        self._samples: list[float] = []
+
+    def after(self, seconds: float | None) -> Quality:
+        """The preset to go on with, after a frame took `seconds` (None: not measured)."""
+        if self.quality not in HARDWARE or seconds is None:
+            return self.quality
+        self._samples.append(seconds)
+        if len(self._samples) < SAMPLES:
+            return self.quality
+        typical = median(self._samples)
+        self._samples.clear()
+        rung = HARDWARE.index(self.quality)
+        if typical > SLOW and rung > 0:
+            rung = self._ceiling = rung - 1
+        elif typical < FAST and rung < self._ceiling:
+            rung += 1
+        self.quality = HARDWARE[rung]
+        return self.quality

@@ -7,6 +7,7 @@ trusts nothing an earlier pass, or the UI, has left behind.
 from __future__ import annotations
 
 import functools
+from contextlib import nullcontext
 
 import moderngl
 import numpy as np
@@ -25,6 +26,7 @@ from visualizer.stage.view import Quality
 
 SHADOW, ATLAS, MIRROR, SOURCE, SPILL = range(5)  # texture units
 BLOOM_THRESHOLD = 1.15  # linear: above anything lettering or a lit block reaches
+TIMED_EVERY = 16  # frames
 OVER = (moderngl.ONE, moderngl.ONE_MINUS_SRC_ALPHA)  # premultiplied
 ADD = (moderngl.ONE, moderngl.ONE)
 
@@ -56,6 +58,8 @@ class Renderer:
         self._shadow_texture.repeat_x = self._shadow_texture.repeat_y = False
         self._shadow = context.framebuffer(depth_attachment=self._shadow_texture)
         self._block = np.zeros((), uniforms.SCENE)
+        self._stopwatch = context.query(time=True)
+        self._frames = 0
         self._build()
 
     @property
@@ -83,6 +87,22 @@ class Renderer:
         self.context.clear_samplers()
         self._targets.limit(within)
         self._upload(frame)
+        timed = self._frames % TIMED_EVERY == 0
+        with self._stopwatch if timed else nullcontext():
+            self._passes(frame)
+        self._frames += 1
+        collect(self.context)
+
+    def measured(self) -> float | None:
+        """Seconds the graphics processor took for a frame; None where none was timed lately.
+
+        Asked some frames after it was drawn, so that nobody waits for the answer.
+        """
+        if self._frames % TIMED_EVERY != TIMED_EVERY // 2:
+            return None
+        return float(self._stopwatch.elapsed) * 1e-9
+
+    def _passes(self, frame: Frame) -> None:
         self._draw_shadows()
         self._draw_mirror()
         self._draw_solid()
@@ -94,7 +114,6 @@ class Renderer:
         self._targets.resolve(self.context)
         self._spill_light()
         self._finish(frame)
-        collect(self.context)
 
     def present(self, window: moderngl.Framebuffer, size: tuple[int, int] | None = None) -> None:
         """Copy the picture onto `window`, filling `size` pixels of it (default: all)."""
