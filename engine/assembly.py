@@ -28,10 +28,11 @@ from engine.drafters import auto
 from engine.drafters.auto import Choice
 from engine.drafters.catalogue import Catalogue, Makers, unigram
 from engine.drafters.eagle import FusedRunner
+from engine.drafters.medusa import Heads
 from engine.drafters.packing import BYTES, unpacked
 from engine.kernels import Kernels
 from engine.llama import LlamaConfig, ModelError, Runner, Weights
-from engine.lowbit import Width, copy_of
+from engine.lowbit import Width, copy_of, encode
 from engine.requests import Start
 from engine.tokenizer import Tokenizer, TokenizerError
 from engine.trace import Baseline, EngineState, RunHeader, Settings
@@ -303,11 +304,20 @@ def _makers(target: Runner, kernel: Kernels) -> Makers:
         fusion = tensors["fusion.weight"].to(like)
         return FusedRunner(layer, fusion, context, kernel.kernel(layer, context))
 
+    def heads(folder: Path) -> Heads:
+        tensors = unpacked(load_file(folder / "model.safetensors"))
+        ids = tensors["vocab_ids"].long().to(like.device)
+        scored = like[ids].contiguous()
+        head = encode(scored, BYTES) if kernel.team is not None else scored
+        reduced = replace(weights.first_layers(1), head=head, vocab_ids=ids)
+        return Heads.from_tensors(tensors, like, Runner(reduced, 1, kernel.kernel(reduced, 1)).score)
+
     return Makers(
         low_bit_copy=low_bit_copy,
         first_layers=target.first_layers,
         distilled=distilled,
         fused=fused,
+        heads=heads,
         layers=weights.config.layers,
         bits=8 * like.element_size(),
         row_sizes=tuple({part.shape[-1] for part in (weights.qkv, weights.output, weights.down)}),

@@ -205,7 +205,11 @@ class Runner:
         end = self.length + len(hidden)
         self.hidden[self.length : end] = hidden
         self.length = end
-        logits = self.kernel.logits(hidden[-1:] if last_only else hidden)
+        return self.score(hidden[-1:] if last_only else hidden)
+
+    def score(self, hidden: Tensor) -> Tensor:
+        """Logits (n, vocab) of final hidden states (n, hidden); −inf outside a reduced vocabulary."""
+        logits = self.kernel.logits(hidden)
         return self._full_width(logits.to(torch.promote_types(logits.dtype, torch.float32)))
 
     def rollback(self, length: int) -> None:

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from engine.drafters.eagle import EagleDrafter, FusedRunner
+from engine.drafters.medusa import Heads, MedusaDrafter
 from engine.drafters.model import DraftRunner, LayerSkipDrafter, ModelDrafter, SharedRows
 from engine.drafters.ngram import NGramDrafter
 from engine.drafters.proposal import Drafter
@@ -47,6 +48,7 @@ class Makers:
     first_layers: Callable[[int], SharedRows]
     distilled: Callable[[Path], DraftRunner]
     fused: Callable[[Path], FusedRunner]
+    heads: Callable[[Path], Heads]
     layers: int
     bits: int
     row_sizes: tuple[int, ...] = ()
@@ -67,9 +69,10 @@ class Catalogue:
         lookups = ("retrieval",) if self._has("retrieval", "store.npz") else ()
         small = ("small",) if self._has("small", "config.json") else ()
         fused = tuple(name for name in FUSED if self._has(name, "config.json"))
+        medusa = ("medusa",) if self._has("medusa", "config.json") else ()
         hybrid = ("hybrid",) if small and lookups else ()
         skip = f"layer-skip-{max(1, self._makers.layers * 2 // 3)}"
-        return (*copies, *small, *fused, "n-gram", *lookups, *hybrid, skip)
+        return (*copies, *small, *fused, *medusa, "n-gram", *lookups, *hybrid, skip)
 
     def check(self, name: str) -> str:
         """Return `name`. Raises ValueError, one clear sentence, when no such drafter is here."""
@@ -96,6 +99,8 @@ class Catalogue:
             return self._small
         if name in FUSED:
             return EagleDrafter(name, self._makers.fused(self._shipped / name))
+        if name == "medusa":
+            return MedusaDrafter(self._makers.heads(self._shipped / name))
         if name == "hybrid":
             return HybridDrafter(self._retrieval, self._small)
         if skip := _LAYER_SKIP.fullmatch(name):

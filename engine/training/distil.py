@@ -21,7 +21,7 @@ import torch
 
 from engine.training import evaluate, machine, teacher
 from engine.training.kinds import KINDS, load
-from engine.training.loop import Lessons, Trainer, run, stop_on_signals
+from engine.training.loop import Lessons, Trainer, run, stop_on_signals, write_checkpoint
 from engine.training.recipe import Recipe
 from engine.training.ship import card, ship
 
@@ -41,6 +41,7 @@ def prepare(kind: str, plan: teacher.Plan, recipe: Recipe, start: Path | None) -
         if not checkpoint.exists():
             rows = [plan.corpus.row(int(row)) for row in plan.order[:FITTING_ROWS]]
             student.begin(plan.target, rows)
+            write_checkpoint(Trainer(student, recipe, machine.working_dtype()).state(), checkpoint)
     else:
         student = load(start, plan.target)
         if (student.kind, student.shape.layers) != (kind, recipe.layers):

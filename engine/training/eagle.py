@@ -86,7 +86,7 @@ class Eagle(Student):
         super().__init__(target, layers, vocab_ids)
         self.features = target.hidden
 
-    def make_decoder(self, shape: Shape) -> Decoder:
+    def make_decoder(self, shape: Shape) -> nn.Module:
         return EagleDecoder(shape)
 
     @torch.no_grad()

@@ -45,16 +45,15 @@ class Student(nn.Module):
         self.vocab_ids = vocab_ids  # (reduced,) int64
         self.head = target.embedding[vocab_ids]  # (reduced, H)
 
-    def make_decoder(self, shape: Shape) -> Decoder:
+    def make_decoder(self, shape: Shape) -> nn.Module:
         return Decoder(shape)
 
     def begin(self, target: Target, rows: Sequence[Ids]) -> None:
         """Take first weights from the target; `rows` of text are there to fit what it lacks."""
         wanted = self.decoder.state_dict().keys()
         state = {k: v.float() for k, v in target.decoder.state_dict().items() if k in wanted}
+        state["norm.weight"] = state["norm.weight"] * NORM_SCALE
         self.decoder.load_state_dict(state)
-        with torch.no_grad():
-            self.decoder.norm.weight.mul_(NORM_SCALE)
 
     def ahead(self, rows: Sequence[Ids], depth: int) -> list[Tensor]:
         """Final hidden states (T, H) of rows of ids, packed, for each of `depth` guesses ahead.

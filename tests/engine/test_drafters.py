@@ -342,7 +342,7 @@ def makers(made: list[object], bits: int = 32) -> Makers:
 
         return make
 
-    kinds = ("copy", "layers", "distilled", "fused")
+    kinds = ("copy", "layers", "distilled", "fused", "heads")
     return Makers(*map(note, kinds), layers=30, bits=bits)
 
 
@@ -350,7 +350,7 @@ def makers(made: list[object], bits: int = 32) -> Makers:
 def folder(tmp_path):
     (tmp_path / "retrieval").mkdir()
     np.savez(tmp_path / "retrieval" / "store.npz", ids=np.array([1, 2, 3], dtype=np.uint16))
-    for name in ("small", "eagle", "mtp"):
+    for name in ("small", "eagle", "mtp", "medusa"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.json").write_text("{}")
     np.savez(tmp_path / "unigram.npz", probs=np.full(VOCAB, 1 / VOCAB, dtype=np.float32))
@@ -361,7 +361,7 @@ def test_every_name_makes_a_drafter_of_that_name_once(folder):
     asked: list[object] = []
     catalogue = Catalogue(makers(asked), folder)
     assert catalogue.names == (
-        *LADDER, "small", "eagle", "mtp", "n-gram", "retrieval", "hybrid", "layer-skip-20"
+        *LADDER, "small", "eagle", "mtp", "medusa", "n-gram", "retrieval", "hybrid", "layer-skip-20"
     )  # fmt: skip
     for name in (*catalogue.names, "layer-skip-7"):
         assert catalogue(name).name == name
@@ -369,7 +369,7 @@ def test_every_name_makes_a_drafter_of_that_name_once(folder):
     assert asked == [
         ("copy", 8, None), ("copy", 4, 64), ("copy", 4, None), ("copy", 3, 32), ("copy", 3, 64),
         ("copy", 2, 16), ("distilled", folder / "small"), ("fused", folder / "eagle"),
-        ("fused", folder / "mtp"), ("layers", 20), ("layers", 7),
+        ("fused", folder / "mtp"), ("heads", folder / "medusa"), ("layers", 20), ("layers", 7),
     ]  # fmt: skip
 
 
