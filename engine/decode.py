@@ -306,6 +306,7 @@ class Session:
         The target then holds every guess; `_settle` forgets those that do not stay.
         """
         s = self._settings
+        self._settle()  # a pass that failed may have left rows
         started = self._now()
         guesses = proposal.tokens
         logits = self._target.forward(device_round.to_feed(self._ids[-1], guesses))  # (n + 1, V)

@@ -187,6 +187,36 @@ def test_a_failing_drafter_is_named_in_one_sentence():
     assert kit.committed(run) == ORACLE[:24]
 
 
+@pytest.mark.parametrize("late", [False, True], ids=["before its rows", "after them"])
+@pytest.mark.parametrize("fails_at", [1, 3, 6])
+def test_a_pass_that_failed_leaves_a_run_that_can_go_on(fails_at, late):
+    """The very text follows, whatever the failing pass had written into the cache."""
+    passes = -1  # the prompt is read
+
+    class Flaky(Runner):
+        def forward(self, ids, last_only=False):
+            nonlocal passes
+            passes += 1
+            if passes == fails_at and not late:
+                raise RuntimeError("a pass failed")
+            logits = super().forward(ids, last_only)
+            if passes == fails_at:
+                raise RuntimeError("a pass failed")
+            return logits
+
+    target = Flaky(TINY)
+    run = session(target, oracle_script(wrong_every=3), header(PROMPT, GREEDY))
+    failed = 0
+    while run.finished is None:
+        try:
+            run.advance()
+        except RuntimeError:
+            failed += 1
+    assert failed == 1
+    assert kit.committed(run) == ORACLE[:24]
+    kit.audit(target, run.ids)
+
+
 def test_a_drafter_that_cannot_be_loaded_is_named_in_one_sentence():
     """B48: it is never quietly left out."""
 
