@@ -310,7 +310,8 @@ def _makers(target: Runner, kernel: Kernels) -> Makers:
         scored = like[ids].contiguous()
         head = encode(scored, BYTES) if kernel.team is not None else scored
         reduced = replace(weights.first_layers(1), head=head, vocab_ids=ids)
-        return Heads.from_tensors(tensors, like, Runner(reduced, 1, kernel.kernel(reduced, 1)).score)
+        scorer = Runner(reduced, 1, kernel.kernel(reduced, 1))
+        return Heads.from_tensors(tensors, like, scorer.score)
 
     return Makers(
         low_bit_copy=low_bit_copy,

@@ -208,7 +208,7 @@ class Runner:
         return self.score(hidden[-1:] if last_only else hidden)
 
     def score(self, hidden: Tensor) -> Tensor:
-        """Logits (n, vocab) of final hidden states (n, hidden); −inf outside a reduced vocabulary."""
+        """Logits (n, vocab) of final hidden states; −inf outside a reduced vocabulary."""
         logits = self.kernel.logits(hidden)
         return self._full_width(logits.to(torch.promote_types(logits.dtype, torch.float32)))
 
