@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import tiny
@@ -14,7 +15,13 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 from torch import Tensor
 
+from engine.drafters.model import ModelDrafter
 from engine.llama import ContextFullError, LlamaConfig, ModelError, Runner, Weights
+from engine.trace import Settings
+from tests.engine.kit import header, session
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 IDS = torch.randint(0, 64, (40,), generator=torch.Generator().manual_seed(1)).tolist()
 
@@ -30,9 +37,9 @@ def hugging_face(config: LlamaConfig) -> dict[str, object]:
     }  # fmt: skip
 
 
-def oracle(config: LlamaConfig, ids: list[int]) -> Tensor:
-    """Transformers' logits in float64, no cache. Their norm always computes in float32, so it is
-    exchanged for torch's, which does not.
+def transformers_model(config: LlamaConfig) -> PreTrainedModel:
+    """Their model in float64. Its norm always computes in float32, so it is exchanged for torch's,
+    which does not.
     """
     from transformers import LlamaConfig as TheirConfig
     from transformers import LlamaForCausalLM
@@ -44,8 +51,13 @@ def oracle(config: LlamaConfig, ids: list[int]) -> Tensor:
             norm = torch.nn.RMSNorm(config.hidden_size, config.norm_eps, dtype=torch.float64)
             model.set_submodule(name, norm)
     model.load_state_dict(tiny.tensors(config))
+    return model
+
+
+def oracle(config: LlamaConfig, ids: list[int]) -> Tensor:
+    """Transformers' logits, no cache."""
     with torch.inference_mode():
-        return model(torch.tensor([ids])).logits[0]
+        return transformers_model(config)(torch.tensor([ids])).logits[0]
 
 
 @pytest.fixture(scope="module", params=[tiny.CONFIG, tiny.LANED], ids=["small", "laned"])
@@ -73,6 +85,21 @@ def test_a_token_at_a_time_or_in_chunks_is_the_same(config: LlamaConfig, expecte
         runner = Runner(tiny.weights(config))
         parts = [runner.forward(IDS[at : at + size]) for at in range(0, len(IDS), size)]
         assert close(torch.cat(parts), expected)
+
+
+@pytest.mark.parametrize("penalty", [1.0, 1.3, 0.8])
+def test_greedy_text_is_the_one_that_transformers_generates(penalty: float) -> None:
+    """Their loop, their penalty, their place for it; ours with guesses of another model."""
+    prompt = IDS[:6]
+    theirs = transformers_model(tiny.CONFIG).generate(
+        torch.tensor([prompt]), attention_mask=torch.ones(1, 6), do_sample=False,
+        repetition_penalty=penalty, max_new_tokens=40, eos_token_id=None, pad_token_id=0,
+    )  # fmt: skip
+    drafter = ModelDrafter("model", Runner(tiny.weights(tiny.CONFIG, seed=1)))
+    s = Settings("model", 4, quality=60.0, repetition_penalty=penalty)
+    run = session(Runner(tiny.weights(tiny.CONFIG)), drafter, header(prompt, s, max_new_tokens=40))
+    list(run.rounds())
+    assert list(run.ids) == theirs[0].tolist()
 
 
 @settings(max_examples=50)
