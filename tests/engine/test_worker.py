@@ -62,9 +62,9 @@ class Live:
             time.sleep(0.005)
 
     def settle(self, seconds: float = 0.5) -> None:
-        """Wait until nothing has been said for a while."""
+        """Wait until nothing has been said for a while; a slow engine must have begun to speak."""
         quiet_since = time.monotonic()
-        while time.monotonic() - quiet_since < seconds:
+        while time.monotonic() - quiet_since < seconds or not self.said:
             if messages := self.client.poll():
                 self.said += messages
                 quiet_since = time.monotonic()

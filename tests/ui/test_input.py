@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from visualizer import actions as act
@@ -302,3 +304,10 @@ def test_text_comes_only_from_text_events_and_whole(bench: Bench) -> None:
 )
 def test_the_key_map(name: str, held: Modifiers, action: Action | None) -> None:
     assert shortcut(name, held) == action
+
+
+def test_of_dropped_files_the_run_is_opened(bench: Bench) -> None:
+    bench.input.dropped([Path("notes.txt"), Path("a b/run.jsonl"), Path("other.jsonl")])
+    bench.input.dropped([Path("picture.png")])
+    bench.input.dropped([])
+    assert bench.actions == [act.OpenRun(Path("a b/run.jsonl")), act.OpenRun(Path("picture.png"))]

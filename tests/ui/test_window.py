@@ -26,6 +26,7 @@ from visualizer.state import PromptDraft, ViewState
 from visualizer.ui.layout import Rect, arrange
 from visualizer.ui.model import EngineView, UiModel
 from visualizer.ui.overlay import Overlay
+from visualizer.ui.style import palette_of
 
 pytestmark = pytest.mark.skipif(
     bool(missing_tools()), reason=f"this machine lacks {', '.join(missing_tools())}"
@@ -68,7 +69,10 @@ def resize(display: Display, size: tuple[int, int]) -> None:
 def geometry(display: Display) -> str:
     """Place and size of the window."""
     words = ("xdotool", "search", "--name", "VerifyBox", "getwindowgeometry")
-    return display.tool(*words).decode().partition("\n")[2]
+    try:
+        return display.tool(*words).decode().partition("\n")[2]
+    except subprocess.CalledProcessError:
+        return ""  # full screen is a new window: for a moment there is none
 
 
 def color(role: str) -> NDArray[np.int64]:
@@ -137,6 +141,33 @@ def test_keys_resize_and_leaving_on_a_recorded_run(display: Display, tmp_path: P
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 130
         assert process.communicate()[1].strip() == ""
+
+
+def test_microscope_palette_and_what_is_remembered(display: Display, tmp_path: Path) -> None:
+    panel = tuple(round(255 * part) for part in palette_of("light").panel[:3])
+    with program(display.name, tmp_path, "replay", str(HAND)) as process:
+        appears(display, process)
+        display.tool("xdotool", "mousemove", "600", "300")
+        display.keys("space")
+        paused = display.settled()
+        display.keys("i")
+        drawer = arrange(*SIZE, drawn=1.0).drawer
+        corner = (int(drawer.bottom) - 6, int(drawer.x) + 6)
+        dock = tuple(paused[SIZE[1] - 8, 4])
+        wait_for("the microscope", lambda: tuple(display.picture()[corner]) == dock)
+        display.keys("Escape")
+        wait_for("it to go", lambda: np.array_equal(display.picture(), paused))
+
+        display.keys("ctrl+k")
+        display.type("theme light")
+        display.keys("Return")
+        wait_for("the light theme", lambda: tuple(display.picture()[SIZE[1] - 8, 4]) == panel)
+        display.keys("Escape", "ctrl+q")
+        assert process.wait(30) == 0, "Esc leaves nothing here; Ctrl+Q quits"
+        assert process.communicate()[1] == ""
+    with program(display.name, tmp_path, "replay", str(HAND)) as process:
+        appears(display, process)
+        wait_for("the same theme", lambda: tuple(display.picture()[SIZE[1] - 8, 4]) == panel)
 
 
 # --- a live run ----------------------------------------------------------------------------
