@@ -28,6 +28,9 @@ SMALLEST_SIDE, LARGEST_SIDE = 64, 8192
 
 MAX_K = 16
 
+WEIGHTS = ("full", "int8", "q4_1")
+"""Forms of a target's weights."""
+
 Auto = Literal["auto"]
 AUTO: Auto = "auto"
 """In place of a number of guesses: the engine chooses (see `engine.adapt`)."""
@@ -115,6 +118,13 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--device", choices=("auto", "cuda", "mps", "cpu"), default="auto")
     group.add_argument(
         "--dtype", choices=("auto", "float32", "bfloat16", "float16"), default="auto"
+    )
+    group.add_argument(
+        "--weights",
+        choices=WEIGHTS,
+        default=WEIGHTS[0],
+        help="the target's weights in full (default), rounded to 8 bits, or the default target's "
+        "own 4-bit blocks; quantised ones run on the CPU in float32",
     )
     group.add_argument(
         "--threads",
@@ -232,6 +242,7 @@ def add_record(parser: argparse.ArgumentParser) -> None:
 
 def add_fetch(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("pair", nargs="?", metavar="PAIR", help="in place of the default target")
+    parser.add_argument("--again", action="store_true", help="even if it is there already")
 
 
 def add_bench(parser: argparse.ArgumentParser) -> None:

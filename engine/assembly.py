@@ -24,12 +24,14 @@ from engine import config, devices, fetch, kernels
 from engine.beside import Beside
 from engine.config import EngineConfig
 from engine.decode import READ_AT_ONCE, Session, check_prompt
+from engine.devices import Device, DeviceError
 from engine.drafters import auto
 from engine.drafters.auto import Choice
 from engine.drafters.catalogue import Catalogue, Makers, unigram
 from engine.drafters.eagle import FusedRunner
 from engine.drafters.medusa import Heads
 from engine.drafters.packing import BYTES, unpacked
+from engine.gguf_model import NoBlocksError, read_blocks
 from engine.kernels import Kernels
 from engine.llama import LlamaConfig, ModelError, Runner, Weights
 from engine.lowbit import Width, copy_of, encode
@@ -84,21 +86,23 @@ def open_engine(
     report(EngineState("loading", f"Loading {folder.name}"))
     if first is not None:
         _look_at(first, folder)
-    device = devices.choose(options.device, options.dtype, options.threads or 0, beside_window)
+    device = _device(options, beside_window)
     if device.notice:
         report(EngineState("loading", device.notice))
     threads = options.threads or min(MOST_THREADS, device.threads)
+    report(EngineState("loading", "Preparing the kernels"))
     kernel = kernels.choose(device.name, device.dtype, threads)
     report(EngineState("loading", f"Computing on {device.name} with {kernel.name}"))
     # Beside compiled passes torch only shapes laws: threads there would wait, not work.
     torch.set_num_threads(1 if kernel.team else threads)
-    machine = Machine(device.name, device.dtype_name, kernel.name, threads, device.notice)
+    dtype = device.dtype_name if options.weights == "full" else options.weights
+    machine = Machine(device.name, dtype, kernel.name, threads, device.notice)
     shipped = DRAFTERS if options.target is None else None
     try:
-        weights = Weights.load(folder, device.dtype, device.name)
+        weights = _weights(folder, options.weights, device)
         engine = Engine(folder, weights, kernel, machine, shipped, report)
     except (ModelError, TokenizerError) as error:
-        if options.target is not None:
+        if options.target is not None or isinstance(error, NoBlocksError):
             raise
         raise ModelError(
             f"The model in {folder} is damaged: delete that folder and run "
@@ -106,9 +110,30 @@ def open_engine(
         ) from error
     if engine.machine.kernel != kernel.name:
         report(EngineState("loading", f"Computing with {engine.machine.kernel}"))
-    report(EngineState("loading", "Preparing the kernels"))
+    report(EngineState("loading", "Making a first pass"))
     engine.warm_up()
     return engine
+
+
+def _device(options: EngineConfig, beside_window: bool) -> Device:
+    """The device these options come to. Raises DeviceError."""
+    name, dtype = options.device, options.dtype
+    if options.weights != "full":
+        if name not in ("auto", "cpu") or dtype not in ("auto", "float32"):
+            raise DeviceError(
+                f"{options.weights} weights run on the CPU in float32: leave out --device and "
+                "--dtype, or --weights."
+            )
+        name, dtype = "cpu", "float32"
+    return devices.choose(name, dtype, options.threads or 0, beside_window)
+
+
+def _weights(folder: Path, form: str, device: Device) -> Weights:
+    """The target's weights in one of the forms of `arguments.WEIGHTS`."""
+    if form == "q4_1":
+        return Weights.from_tensors(LlamaConfig.from_folder(folder), read_blocks(folder))
+    weights = Weights.load(folder, device.dtype, device.name)
+    return copy_of(weights, Width(8)) if form == "int8" else weights
 
 
 class Engine:
@@ -130,7 +155,7 @@ class Engine:
         self._tokenizer = Tokenizer.from_folder(folder)
         self._kernel = kernel
         self._unigram = unigram(shipped, weights.config.vocab_size).to(weights.embedding.device)
-        self._catalogue = Catalogue(_makers(self._target, kernel), shipped)
+        self._catalogue = Catalogue(_makers(self._target, kernel, report), shipped)
         self._report = report
         self._run: Session | None = None
 
@@ -193,6 +218,8 @@ class Engine:
         drafter, reason = start.settings.drafter, "chosen by name"
         if drafter == "auto":
             drafter, reason = self.auto.drafter, self.auto.reason
+        if drafter != "none" and start.settings.effective_k:
+            self._catalogue(drafter)  # made before the run rather than inside its first round
         self._run = session = self._session(start, drafter, reason, self._target)
         if baseline is not None:
             session.header = replace(session.header, baseline=baseline)
@@ -276,17 +303,21 @@ def _speed_mark() -> str:
 
 _SPEED = (
     "decode.py", "graphs.py", "kernels.py", "lanes.py", "llama.py", "lowbit.py", "rowpass.py",
-    "tiles.py",
+    "tiles.py", "weights.py",
 )  # fmt: skip
 
 
-def _makers(target: Runner, kernel: Kernels) -> Makers:
+def _makers(target: Runner, kernel: Kernels, report: Report) -> Makers:
     """How drafters are made of, or for, this target."""
     weights = target.weights
     like = weights.embedding
 
-    def low_bit_copy(bits: int, group: int | None) -> Runner:
-        return kernel.runner(copy_of(weights, Width(bits, group or 0)), CONTEXT)
+    def low_bit_copy(width: Width) -> Runner:
+        report(EngineState("measuring", f"Rounding the target to {width.bits} bits"))
+        runner = kernel.runner(copy_of(weights, width), CONTEXT)
+        runner.forward([0])  # its compiled code is loaded, or made, at first use
+        runner.rollback(0)
+        return runner
 
     def shipped(folder: Path) -> tuple[Weights, dict[str, Tensor]]:
         """A drafter's weights; compiled passes read a byte a weight, which costs hardly a guess."""
@@ -320,6 +351,6 @@ def _makers(target: Runner, kernel: Kernels) -> Makers:
         fused=fused,
         heads=heads,
         layers=weights.config.layers,
-        bits=8 * like.element_size(),
+        bits=weights.bits,
         row_sizes=tuple({part.shape[-1] for part in (weights.qkv, weights.output, weights.down)}),
     )

@@ -105,11 +105,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def fetch(args: argparse.Namespace) -> int:
-    """Get the model, once; a model that is there already is left alone."""
+    """Get the model, once; one that is there already is left alone unless asked for again."""
     from engine import fetch as fetching
 
     with Progress() as progress:
-        folder = fetching.fetch(args.pair or fetching.DEFAULT_PAIR, progress.engine)
+        pair = args.pair or fetching.DEFAULT_PAIR
+        folder = fetching.fetch(pair, progress.engine, again=args.again)
     print(folder)
     return 0
 
@@ -172,6 +173,7 @@ def engine_arguments(args: argparse.Namespace) -> tuple[str, ...]:
         ("--device", args.device),
         ("--dtype", args.dtype),
         ("--threads", args.threads),
+        ("--weights", args.weights),
     )
     return tuple(str(word) for option in options if option[1] is not None for word in option)
 

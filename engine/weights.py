@@ -118,6 +118,11 @@ class Weights:
     head: Matrix
     vocab_ids: Tensor | None = None
 
+    @property
+    def bits(self) -> int:
+        """Bits one weight of the layers' matrices takes."""
+        return self.qkv.bits if isinstance(self.qkv, Codes) else 8 * self.qkv.element_size()
+
     @classmethod
     def load(cls, folder: Path, dtype: torch.dtype = torch.float32, device: str = "cpu") -> Weights:
         """Read a Hugging Face folder's safetensors. Raises ModelError naming what is wrong."""

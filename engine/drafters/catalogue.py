@@ -38,13 +38,13 @@ _LAYER_SKIP = re.compile(r"layer-skip-(\d+)")
 class Makers:
     """How runners of models are made from this target; all on its device.
 
-    `low_bit_copy(bits, group)`: the target rounded, `group` None for one scale a row.
-    `first_layers(count)`: its first layers on its own cache rows. `distilled(folder)`: a small
-    model that shares its embedding. `fused(folder)`: one that reads its features too. `row_sizes`
-    are the lengths of its weights' rows, which a copy's groups must divide.
+    `low_bit_copy(width)`: the target rounded. `first_layers(count)`: its first layers on its own
+    cache rows. `distilled(folder)`: a small model that shares its embedding. `fused(folder)`: one
+    that reads its features too. `bits` are those of one of its weights, `row_sizes` the lengths
+    of their rows, which a copy's groups must divide.
     """
 
-    low_bit_copy: Callable[[int, int | None], DraftRunner]
+    low_bit_copy: Callable[[Width], DraftRunner]
     first_layers: Callable[[int], SharedRows]
     distilled: Callable[[Path], DraftRunner]
     fused: Callable[[Path], FusedRunner]
@@ -105,8 +105,7 @@ class Catalogue:
             return HybridDrafter(self._retrieval, self._small)
         if skip := _LAYER_SKIP.fullmatch(name):
             return LayerSkipDrafter(int(skip[1]), self._makers.first_layers(int(skip[1])))
-        width = LADDER[name]
-        return ModelDrafter(name, self._makers.low_bit_copy(width.bits, width.group or None))
+        return ModelDrafter(name, self._makers.low_bit_copy(LADDER[name]))
 
     @cached_property
     def _retrieval(self) -> RetrievalDrafter:

@@ -79,12 +79,16 @@ def weights(
 # --- a model as the package index serves it -------------------------------------------------
 
 
-def write_gguf(path: Path, config: LlamaConfig = CONFIG, filler: int = 0) -> dict[str, Tensor]:
+def write_gguf(
+    path: Path, config: LlamaConfig = CONFIG, filler: int = 0, quantised: bool = False
+) -> dict[str, Tensor]:
     """Write a byte-level tiny Llama as llama.cpp would; return its tensors by their usual names.
 
-    `filler` adds so many incompressible bytes to the file, to make a download last.
+    `filler` adds so many incompressible bytes to the file, to make a download last. `quantised`:
+    matrices in Q4_1, the embedding in Q8_0.
     """
-    from gguf import GGUFWriter
+    from gguf import GGMLQuantizationType, GGUFWriter
+    from gguf.quants import quantize
     from tokenizers import pre_tokenizers
 
     named = tensors(config, dtype=torch.float32)
@@ -114,7 +118,12 @@ def write_gguf(path: Path, config: LlamaConfig = CONFIG, filler: int = 0) -> dic
         noise = np.random.default_rng(0).integers(0, 256, filler, dtype=np.uint8)
         writer.add_array("filler", noise.tobytes())
     for name, tensor in named.items():
-        writer.add_tensor(_llama_cpp_name(name), _llama_cpp_rows(name, tensor, config))
+        rows = _llama_cpp_rows(name, tensor, config)
+        if quantised and rows.ndim == 2:
+            kind = GGMLQuantizationType.Q8_0 if "embed" in name else GGMLQuantizationType.Q4_1
+            writer.add_tensor(_llama_cpp_name(name), quantize(rows, kind), raw_dtype=kind)
+        else:
+            writer.add_tensor(_llama_cpp_name(name), rows)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
