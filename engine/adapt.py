@@ -44,6 +44,9 @@ EXPLORE_AFTER = 12
 PROBE_AFTER, PROBE_SELDOM = 16, 64
 """Rounds without guesses before a probe; after each one in vain twice as many, up to that."""
 
+AGED = 2.0
+"""What a cost counts, in samples, that was measured before a silence."""
+
 OUTLIER = 1.5
 """A sample this many times off counts as so far off and no more: machines hiccup."""
 
@@ -72,6 +75,10 @@ class Mean:
         near = min(max(sample, self.value / OUTLIER), self.value * OUTLIER)
         count = min(self.count + 1, MEMORY)
         return Mean(self.value + (near - self.value) / count, count)
+
+    def aged(self) -> Mean:
+        """The same value, which the next samples may soon correct."""
+        return replace(self, count=min(self.count, AGED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +174,8 @@ class Learned:
         if made.settings.effective_k == 0:
             return replace(self, passes=passes)._without_guesses(made.settings.chooses_k)
         known = replace(self.under(made.settings), passes=passes)
+        if self.silent:
+            known = known._aged()
         return known._with_guesses(made)._settled()
 
     def _without_guesses(self, by_choice: bool) -> Learned:
@@ -174,6 +183,15 @@ class Learned:
             return self
         retreats = self.retreats + (self.asking > 0)
         return replace(self, silent=self.silent + 1, asking=0, retreats=retreats)._settled()
+
+    def _aged(self) -> Learned:
+        """After a silence: what guesses cost before it counts no more than a few samples."""
+        alone, *wider = self.passes
+        return replace(
+            self,
+            drafting=self.drafting.aged(),
+            passes=(alone, *(each.aged() for each in wider)),
+        )
 
     def _with_guesses(self, made: Round) -> Learned:
         k = min(made.settings.effective_k, MOST)
@@ -251,8 +269,11 @@ class Learned:
         return [n / seconds for n, seconds in zip(tokens, self.costs(most), strict=True)]
 
     def pass_seconds(self, most: int) -> list[float]:
-        """A pass over 1, 2, … `most` positions: measured, or on the line through its neighbours."""
-        known = [(n + 1, each.value) for n, each in enumerate(self.passes) if each.count]
+        """A pass over 1, 2, … `most` positions: measured, or on the line through its neighbours.
+
+        A wider pass is not cheaper: where measurements say so, they are taken together.
+        """
+        known = _rising([(n + 1, each) for n, each in enumerate(self.passes) if each.count])
         if len(known) == 1:
             at, value = known[0]
             one = value / (1 + GUESSED_SLOPE * (at - 1))
@@ -264,6 +285,19 @@ def _chained(shares: tuple[Share, ...], first: float) -> list[float]:
     """The rate at each position, for which the one before it stands in while little is seen."""
     rates = list(accumulate(shares, lambda before, share: share.rate(before), initial=first))
     return rates[1:]
+
+
+def _rising(points: Sequence[tuple[int, Mean]]) -> list[tuple[int, float]]:
+    """The closest values that never fall (isotonic regression by pooling adjacent violators)."""
+    pools: list[tuple[list[int], Mean]] = []
+    for at, mean in points:
+        places = [at]
+        while pools and pools[-1][1].value > mean.value:
+            before, other = pools.pop()
+            places, count = before + places, other.count + mean.count
+            mean = Mean((other.value * other.count + mean.value * mean.count) / count, count)
+        pools.append((places, mean))
+    return [(at, mean.value) for places, mean in pools for at in places]
 
 
 def _on_line(points: Sequence[tuple[int, float]], at: int) -> float:

@@ -160,6 +160,22 @@ def test_it_comes_back_from_nothing_when_guesses_begin_to_pass() -> None:
     assert min(asked[-20:]) >= 3
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_it_comes_back_from_nothing_when_guesses_become_cheap(seed: int) -> None:
+    dear, cheap = World(0.9, 1.0, 0.3), World(0.9, 0.1, 0.06)
+    asked = [each.settings.k for each in live([dear] * 60 + [cheap] * 140, seed)]
+    assert max(asked[20:60]) <= 1
+    assert min(asked[-20:]) >= 2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_machine_that_was_busy_for_a_while_changes_little(seed: int) -> None:
+    quiet = World(0.7, 0.1, 0.06)
+    busy = replace(quiet, scale=2.5 * quiet.scale)
+    rounds = live([quiet] * 60 + [busy] * 40 + [quiet] * 80, seed)
+    assert worth(quiet, rounds[110:]) > 0.85
+
+
 def test_it_stops_when_guesses_cease_to_pass() -> None:
     bright, dull = World(0.95, 0.2, 0.06), World(0.02, 0.2, 0.06)
     asked = [each.settings.k for each in live([bright] * 80 + [dull] * 60, seed=5)]
@@ -236,6 +252,13 @@ def test_a_hiccup_of_the_machine_hardly_counts() -> None:
     for _ in range(20):
         mean = mean.after(0.020)
     assert mean.after(2.0).value < 0.0206
+
+
+def test_a_wider_pass_is_never_thought_cheaper() -> None:
+    measured = dict.fromkeys(range(MOST + 1), Mean())
+    measured |= {0: Mean(1.0, 9), 1: Mean(1.4, 1), 2: Mean(1.1, 3), 4: Mean(1.3, 5)}
+    passes = Learned(passes=tuple(measured.values())).pass_seconds(6)
+    assert passes == pytest.approx([1.0, 1.175, 1.175, 1.2375, 1.3, 1.3625])
 
 
 @pytest.mark.parametrize(
