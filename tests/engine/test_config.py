@@ -56,6 +56,7 @@ def test_options_of_the_engine_process():
     assert config.from_arguments([]) == EngineConfig()
     words = ["--target", "there", "--device", "cpu", "--dtype", "float32", "--threads", "3"]
     assert config.from_arguments(words) == EngineConfig(Path("there"), "cpu", "float32", 3)
+    assert config.from_arguments(["--weights", "q4_1"]) == EngineConfig(weights="q4_1")
 
 
 def test_wrong_use_exits_with_2(capsys):

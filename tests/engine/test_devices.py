@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import threading
+from pathlib import Path
+
 import pytest
+import saved_model
 import torch
 
-from engine import devices
+from engine import assembly, devices
+from engine.config import EngineConfig
 from engine.devices import DeviceError, choose
+from engine.gguf_model import NoBlocksError
+from engine.requests import Start
+from engine.trace import EngineState, Settings
 
 
 @pytest.fixture
@@ -78,6 +86,69 @@ def test_precision_and_threads(machine: dict[str, object], monkeypatch: pytest.M
     )
     monkeypatch.setattr(devices, "usable_cores", lambda: 1)
     assert choose(beside_window=True).threads == 1
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_an_engine_computes_with_the_threads_asked_for_and_no_more(
+    tmp_path: Path, threads: int
+) -> None:
+    before, torchs = threading.active_count(), torch.get_num_threads()
+    states: list[EngineState] = []
+    folder = saved_model.save(tmp_path / "tiny")
+    engine = assembly.open_engine(EngineConfig(target=folder, threads=threads), states.append)
+    list(engine.begin(Start("ab", False, Settings(drafter="n-gram"), max_new_tokens=4)).rounds())
+    helpers, torch_now = threading.active_count() - before, torch.get_num_threads()
+    torch.set_num_threads(torchs)
+    assert engine.machine.threads == threads
+    assert helpers == threads - 1, "the caller is one of the threads"
+    assert torch_now == 1, "torch has no threads of its own beside them"
+    details = [state.detail for state in states]
+    at = details.index("Preparing the kernels")
+    assert details[at + 1].startswith("Computing on cpu with numba rows"), "said before, not after"
+
+
+def test_without_numba_torch_has_the_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assembly.kernels, "_trouble", lambda *_: "it is not there")
+    torchs = torch.get_num_threads()
+    states: list[EngineState] = []
+    options = EngineConfig(target=saved_model.save(tmp_path / "tiny"), threads=2)
+    engine = assembly.open_engine(options, states.append)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(torchs)
+    assert threads == 2
+    assert "numba does not work here: it is not there" in engine.machine.kernel
+    assert any("it is not there" in state.detail for state in states)
+
+
+def test_quantised_weights_are_the_cpu_s_and_named(tmp_path: Path) -> None:
+    folder = saved_model.save(tmp_path / "tiny")
+    for options in (
+        EngineConfig(target=folder, weights="int8", device="cuda"),
+        EngineConfig(target=folder, weights="int8", dtype="bfloat16"),
+    ):
+        with pytest.raises(DeviceError, match="int8 weights run on the CPU in float32"):
+            assembly.open_engine(options, lambda state: None)
+    with pytest.raises(NoBlocksError, match="keeps no q4_1 weights"):
+        assembly.open_engine(EngineConfig(target=folder, weights="q4_1"), lambda state: None)
+    engine = assembly.open_engine(
+        EngineConfig(target=folder, threads=1, weights="int8"), lambda state: None
+    )
+    assert engine.machine.dtype == "int8"
+    assert "copy-8" not in engine.drafters, "a copy guesses only below the target's own bits"
+    assert "copy-4" in engine.drafters
+
+
+def test_a_copy_is_made_before_the_run_and_announced(tmp_path: Path) -> None:
+    folder = saved_model.save(tmp_path / "tiny")
+    states: list[EngineState] = []
+    engine = assembly.open_engine(EngineConfig(target=folder, threads=1), states.append)
+    run = engine.begin(Start("ab", False, Settings(drafter="copy-4"), max_new_tokens=4))
+    assert states[-1] == EngineState("measuring", "Rounding the target to 4 bits")
+    told = len(states)
+    list(run.rounds())
+    assert len(states) == told
 
 
 def test_unknown_names_are_refused_in_one_sentence() -> None:
