@@ -5,8 +5,9 @@ Works outside the compute clock, and is timed itself. Knows laws and verdicts; d
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -62,14 +63,22 @@ def choices(
     if settings.temperature > COLDEST:
         return (None,) * count
     penalty = settings.repetition_penalty
-    return tuple(Choice(penalty, best_two(row, vocabulary)) for row in check.scores[:count])
+    return tuple(Choice(penalty, best) for best in _best_two(check.scores[:count], vocabulary))
 
 
 def best_two(scores: Tensor, vocabulary: Vocabulary) -> tuple[Scored, ...]:
     """The two highest of logits (V,)."""
-    top = scores.topk(min(2, len(scores)))
-    pairs = zip(top.indices.tolist(), top.values.tolist(), strict=True)
-    return tuple(Scored(vocabulary.token(token), logit) for token, logit in pairs)
+    return _best_two(scores[None], vocabulary)[0]
+
+
+def _best_two(scores: Tensor, vocabulary: Vocabulary) -> list[tuple[Scored, ...]]:
+    """The two highest of each row of logits (n, V)."""
+    top = scores.topk(min(2, scores.shape[-1]), dim=-1)
+    logits, ids = _brought(top.values, top.indices)
+    rows = (zip(*row, strict=True) for row in zip(ids, logits, strict=True))
+    return [
+        tuple(Scored(vocabulary.token(int(token)), logit) for token, logit in row) for row in rows
+    ]
 
 
 def guesses(check: Check, kept: int, ended: bool, vocabulary: Vocabulary) -> tuple[Guess, ...]:
@@ -82,13 +91,15 @@ def guesses(check: Check, kept: int, ended: bool, vocabulary: Vocabulary) -> tup
     if count == 0:
         return ()
     judged = kept if ended else min(kept + 1, count)
-    draft_laws = laws(check.draft_probs, vocabulary)
-    target_laws = laws(check.target_probs[:count], vocabulary)
+    laws = check.draft_probs, check.target_probs[:count]
+    (draft_chances, draft_laws), (target_chances, target_laws) = _read(
+        laws, proposal.tokens, vocabulary
+    )
     return tuple(
         Guess(
             token=vocabulary.token(token),
-            draft_prob=float(check.draft_probs[i, token]),
-            target_prob=float(check.target_probs[i, token]),
+            draft_prob=draft_chances[i],
+            target_prob=target_chances[i],
             accept_prob=check.verdict.accept_probs[i],
             draw=check.accept_draws[i] if i < judged else None,
             verdict="accepted" if i < kept else "rejected" if i < judged else "discarded",
@@ -104,28 +115,46 @@ def guesses(check: Check, kept: int, ended: bool, vocabulary: Vocabulary) -> tup
 def emitted(check: Check, vocabulary: Vocabulary) -> Emitted:
     """The target's own token, with the law it was drawn from and the target's at that place."""
     verdict = check.verdict
+    laws = verdict.emit_probs[None], check.target_probs[verdict.accepted, None]
+    (chances, emit_laws), (_, target_laws) = _read(laws, [verdict.token], vocabulary)
     return Emitted(
         token=vocabulary.token(verdict.token),
         kind=verdict.kind,
-        prob=float(verdict.emit_probs[verdict.token]),
+        prob=chances[0],
         draw=check.emit_draw,
-        law=laws(verdict.emit_probs[None], vocabulary)[0],
-        target_law=laws(check.target_probs[verdict.accepted, None], vocabulary)[0],
+        law=emit_laws[0],
+        target_law=target_laws[0],
     )
 
 
-def laws(probs: Tensor, vocabulary: Vocabulary) -> list[Law]:
-    """The likeliest entries of each row (n, V), and the mass of the others."""
-    top = torch.topk(probs, min(SHOWN, probs.shape[-1]), dim=-1)
+def _read(
+    laws: Sequence[Tensor], tokens: Sequence[int], vocabulary: Vocabulary
+) -> list[tuple[list[float], list[Law]]]:
+    """Of each of `laws` (n, V): its chances of `tokens` (n), and what is written down of it."""
+    at = torch.tensor([*tokens])[:, None]
+    wanted: list[Tensor] = []
+    for each in laws:
+        top = torch.topk(each, min(SHOWN, each.shape[-1]), dim=-1)
+        wanted += [each.gather(1, at.to(each.device))[:, 0], top.values, top.indices]
+    numbers = iter(_brought(*wanted))
     return [
-        _law(row_probs, row_ids, vocabulary)
-        for row_probs, row_ids in zip(top.values.tolist(), top.indices.tolist(), strict=True)
+        (chances, [_law(*row, vocabulary) for row in zip(probs, ids, strict=True)])
+        for chances, probs, ids in zip(numbers, numbers, numbers, strict=True)
     ]
 
 
-def _law(probs: list[float], ids: list[int], vocabulary: Vocabulary) -> Law:
+def _brought(*tensors: Tensor) -> list[Any]:
+    """Tensors as nested lists of numbers: brought from the device together, for each read waits."""
+    wide = (each.cpu() if each.device.type == "mps" else each for each in tensors)
+    flat = torch.cat([each.double().flatten() for each in wide]).cpu()
+    parts = torch.split(flat, [each.numel() for each in tensors])
+    return [part.view(each.shape).tolist() for part, each in zip(parts, tensors, strict=True)]
+
+
+def _law(probs: list[float], ids: list[float], vocabulary: Vocabulary) -> Law:
+    """What is written down of a law: its likeliest entries, and the mass of the others."""
     shown = tuple(
-        Candidate(vocabulary.token(token), prob)
+        Candidate(vocabulary.token(int(token)), prob)
         for token, prob in zip(ids, probs, strict=True)
         if prob > 0
     )
