@@ -5,7 +5,8 @@ timed from its first token to its last, so that nobody's reading of the prompt c
 uses the settings its own documents recommend; `what` says exactly which.
 
 - ``transformers``: `generate` plain; with our own small drafter as assistant (the same two
-  layers and reduced head, as a Hugging Face model); with prompt lookup.
+  layers and reduced head, as a Hugging Face model), or where there is none for this target with
+  its own first layers; with prompt lookup.
 - ``flashspec``: that drafter again, and its prompt lookup (PyPI; needs transformers).
 - ``llama.cpp``: through `llama-cpp-python`, on a GGUF file, plain and with prompt lookup.
 
@@ -218,6 +219,10 @@ def _transformers(pair: HuggingFacePair) -> Iterator[Rival]:
     if pair.small is not None:
         what = f"the same small drafter as assistant, {ASSISTANT_TOKENS} tokens, constant schedule"
         yield rival("transformers assisted", what, assistant_model=pair.small)
+    else:
+        layers = max(1, pair.target.config.num_hidden_layers * 2 // 3)
+        what = f"the target's own first {layers} layers as assistant"
+        yield rival("transformers early exit", what, assistant_early_exit=layers)
     what = f"prompt lookup of {LOOKUP_TOKENS} tokens"
     yield rival("transformers lookup", what, prompt_lookup_num_tokens=LOOKUP_TOKENS)
 

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 import saved_model
+import torch
 from rich.console import Console
+from safetensors.torch import load_file, save_file
 
 from engine import arguments, assembly
 from engine.bench import command, figures, report, rivals, sweep, texts
@@ -21,6 +23,7 @@ from engine.bench.rivals import Written
 from engine.bench.sweep import Reply, Sweep, Tally
 from engine.bench.texts import Text
 from engine.config import EngineConfig
+from engine.llama import LlamaConfig, Runner, Weights
 from engine.trace import Emitted, Guess, Law, Round, Settings, Token, Verdict
 from engine.wordkinds import KINDS
 
@@ -434,17 +437,47 @@ def test_a_rival_reads_our_very_prompt_and_is_measured_beside_us(engine: assembl
 def test_transformers_on_the_same_weights_writes_the_same_text(
     engine: assembly.Engine, folder: Path
 ) -> None:
-    """Plain and with prompt lookup; the target has no small drafter here."""
-    from torch import float32
-
-    others = rivals.rivals(
-        ["transformers"], rivals.Setting(folder, None, None, "cpu", float32, threads=1)
-    )
+    """Plain, with its own first layers as assistant, and with prompt lookup."""
+    setting = rivals.Setting(folder, None, None, "cpu", torch.float32, threads=1)
+    others = rivals.rivals(["transformers"], setting)
     planned = sweep.plan(engine, TEXTS, SWEEP[:1], others)
     found = figures.rival_lines(sweep.measure(planned, 12))
-    assert [each.name for each in found] == ["transformers plain", "transformers lookup"]
+    assert [each.name.removeprefix("transformers ") for each in found] == [
+        "plain",
+        "early exit",
+        "lookup",
+    ]
     assert all(each.same_text for each in found)
     assert all(each.tokens_per_second for each in found)
+
+
+def test_the_assistant_that_transformers_gets_is_our_own_small_drafter(
+    folder: Path, tmp_path: Path
+) -> None:
+    """The same logits, the head reduced to the same ids, over the target's embedding."""
+    target = load_file(folder / "model.safetensors")
+    ids = torch.tensor([3, 5, 8, 90, 200], dtype=torch.int32)
+    tensors = {
+        name.removeprefix("model."): tensor * 1.1
+        for name, tensor in target.items()
+        if ".layers.0." in name or name == "model.norm.weight"
+    }
+    save_file(tensors | {"vocab_ids": ids}, tmp_path / "model.safetensors")
+    config = json.loads((folder / "config.json").read_text()) | {"num_hidden_layers": 1}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    setting = rivals.Setting(folder, tmp_path, None, "cpu", torch.float32, threads=1)
+    text = [1, 4, 1, 5, 9, 2, 6]
+    with torch.inference_mode():
+        theirs = rivals.HuggingFacePair(setting).small(torch.tensor([text])).logits[0]
+    shape = LlamaConfig.from_folder(tmp_path)
+    embedding = target["model.embed_tokens.weight"]
+    ours = Runner(
+        Weights.from_tensors(shape, load_file(tmp_path / "model.safetensors"), embedding=embedding)
+    ).forward(text)
+    torch.testing.assert_close(theirs[:, ids.long()], ours[:, ids.long()], rtol=1e-4, atol=1e-4)
+    others = torch.ones(theirs.shape[1], dtype=torch.bool)
+    others[ids.long()] = False
+    assert theirs[:, others].max() < -1e30
 
 
 @pytest.mark.parametrize(
