@@ -25,8 +25,6 @@ from engine.training.loop import Lessons, Trainer, run, stop_on_signals, write_c
 from engine.training.recipe import Recipe
 from engine.training.ship import card, ship
 
-FITTING_ROWS = 150  # of the text, for first weights that are fitted rather than taken
-
 
 def prepare(kind: str, plan: teacher.Plan, recipe: Recipe, start: Path | None) -> Trainer:
     """A trainer that continues from the checkpoint in the work folder if there is one.
@@ -39,7 +37,7 @@ def prepare(kind: str, plan: teacher.Plan, recipe: Recipe, start: Path | None) -
     if start is None:
         student = KINDS[kind](plan.target, recipe.layers, vocab_ids)
         if not checkpoint.exists():
-            rows = [plan.corpus.row(int(row)) for row in plan.order[:FITTING_ROWS]]
+            rows = [plan.corpus.row(int(row)) for row in plan.order[: recipe.fitting_rows]]
             student.begin(plan.target, rows)
             write_checkpoint(Trainer(student, recipe, machine.working_dtype()).state(), checkpoint)
     else:
@@ -89,6 +87,12 @@ def main(stop: threading.Event) -> None:
         help="visits that train on one guess ahead only, before --unroll sets in",
     )
     parser.add_argument(
+        "--fitting-rows",
+        type=int,
+        default=defaults.fitting_rows,
+        help="rows of text to fit first weights on",
+    )
+    parser.add_argument(
         "--keep", type=int, nargs="*", default=(), help="visits after which to keep a checkpoint"
     )
     parser.add_argument("--seed", type=int, default=defaults.seed)
@@ -117,6 +121,7 @@ def main(stop: threading.Event) -> None:
         peak_rate=options.peak_rate,
         unroll=options.unroll,
         plain_visits=options.plain_visits,
+        fitting_rows=options.fitting_rows,
     )
     plan = teacher.Plan.make(options.target, options.text, options.work, recipe.seed, options.start)
     shards = list(range(min(options.shards or plan.shard_count, plan.shard_count)))

@@ -21,6 +21,7 @@ class Recipe:
     warmup_steps: int = 20
     cooldown: float = 0.3  # last share of the visits, in which the rate falls to zero
     clip: float = 1.0
+    fitting_rows: int = 150  # of text, on which first weights are fitted that cannot be taken
     unroll: int = 1  # guesses ahead trained on, for a student that reads its own guesses
     plain_visits: int = 0  # before these, one guess ahead only
 

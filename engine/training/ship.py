@@ -110,7 +110,6 @@ def gain_per_doubling(curve: Sequence[Point], recipe: Facts) -> float | None:
 def card(facts: Facts) -> str:
     """The card for people, from the same facts as card.json."""
     held, recipe = facts["held_out"], facts["recipe"]
-    state = "" if facts["finished"] else " **Training had not finished when this was written.**"
     lines = [
         f"# {facts['name']}: a distilled drafter for {facts['target']}",
         "",
@@ -121,13 +120,7 @@ def card(facts: Facts) -> str:
         "",
         "## Recipe",
         "",
-        "Cross-entropy to the target's law, renormalised on the reduced vocabulary (its 64 "
-        "likeliest tokens), at reply positions of text the target wrote itself. "
-        f"{facts['unique_tokens']:,} unique tokens, {facts['visits']:,} token visits in "
-        f"{facts['steps']:,} steps of at least {recipe['step_tokens']} tokens; AdamW (0.9, 0.95), "
-        f"rate {recipe['peak_rate']:g}, {recipe['warmup_steps']} warm-up steps, constant, then "
-        f"linear to zero over the last {recipe['cooldown']:.0%}; clip {recipe['clip']:g}; final "
-        f"norm scaled by 0.3 at the start; seed {recipe['seed']}.{_unrolled(recipe)}{state}",
+        _recipe(facts),
         "",
         f"    {facts['command']}",
         "",
@@ -158,6 +151,32 @@ def card(facts: Facts) -> str:
         *_learning(facts["curve"], recipe),
     ]
     return "\n".join(lines)
+
+
+def _recipe(facts: Facts) -> str:
+    """How the weights came about, in one paragraph."""
+    recipe = facts["recipe"]
+    if not facts["steps"]:
+        return (
+            f"The least-squares answers alone, over {recipe['fitting_rows']:,} rows of text the "
+            "target wrote itself: not one step of training yet."
+        )
+    state = "" if facts["finished"] else " **Training had not finished when this was written.**"
+    return (
+        "Cross-entropy to the target's law, renormalised on the reduced vocabulary (its 64 "
+        "likeliest tokens), at reply positions of text the target wrote itself. "
+        f"{facts['unique_tokens']:,} unique tokens, {facts['visits']:,} token visits in "
+        f"{facts['steps']:,} steps of at least {recipe['step_tokens']} tokens; AdamW (0.9, 0.95), "
+        f"rate {recipe['peak_rate']:g}, {recipe['warmup_steps']} warm-up steps, constant"
+        f"{_falling(recipe)}; clip {recipe['clip']:g}; final "
+        f"norm scaled by 0.3 at the start; seed {recipe['seed']}.{_unrolled(recipe)}{state}"
+    )
+
+
+def _falling(recipe: Facts) -> str:
+    if not recipe["cooldown"]:
+        return ""
+    return f", then linear to zero over the last {recipe['cooldown']:.0%}"
 
 
 def _unrolled(recipe: Facts) -> str:
@@ -197,19 +216,22 @@ def _row(name: str, figures: Facts) -> str:
 
 
 def _learning(curve: Sequence[Point], recipe: Facts) -> list[str]:
+    if not curve:
+        return []
+    columns = [name for name in curve[-1] if name not in ("visits", "loss")]
     lines = [
         "## How it learned",
         "",
         "Greedy match on 120 of the held-out replies, of every temperature, as it trained:",
         "",
-        "| visits | loss | all | family | template | topic |",
-        "|---|---|---|---|---|---|",
+        f"| visits | loss | {' | '.join(columns)} |",
+        "|---" * (2 + len(columns)) + "|",
     ]
     # About ten points, evenly on the logarithmic scale learning follows, and the last.
     marks = np.geomspace(1, max(1, len(curve)), 10).round().astype(int) - 1
-    for place in sorted(set(marks.tolist())) if curve else ():
+    for place in sorted(set(marks.tolist())):
         point = curve[place]
-        shares = " | ".join(f"{point[name]:.3f}" for name in ("all", *evaluate.REASONS))
+        shares = " | ".join(f"{point[name]:.3f}" for name in columns)
         lines.append(f"| {int(point['visits']):,} | {point['loss']:.3f} | {shares} |")
     gain = gain_per_doubling(curve, recipe)
     if gain is not None:

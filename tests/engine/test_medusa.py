@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,12 +19,19 @@ from engine.drafters.proposal import DraftRequest
 from engine.llama import Runner
 from engine.sampling import Draws
 from engine.trace import Settings
+from engine.training import corpus as text
+from engine.training import distil, kinds, prompts
 from engine.training.medusa import HEADS, Medusa
 from engine.training.teacher import Target
 from tests.engine import kit
 from tests.engine.kit import TINY, TINY_VOCAB, header, session
 from tests.engine.runs import GREEDY, ORACLE, PROMPT, essence
-from tests.engine.test_training import made_up_corpus, tiny_target
+from tests.engine.test_training import (
+    corpus_of_prompts,
+    made_up_corpus,
+    target_folder,
+    tiny_target,
+)
 
 HIDDEN = TINY.config.hidden_size
 UNIFORM = torch.full((TINY_VOCAB,), 1 / TINY_VOCAB, dtype=torch.float64)
@@ -173,3 +184,25 @@ def test_where_features_move_linearly_the_solution_is_that_motion() -> None:
     for number, head in enumerate(student._heads, 1):
         expected = torch.linalg.matrix_power(turn, number)
         assert torch.allclose(head.map.weight, expected, atol=0.02)
+
+
+def test_one_command_solves_and_ships_without_a_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = corpus_of_prompts([prompt.text for prompt in islice(prompts.stream(4), 40)])
+    sampled = np.resize(np.array([0.0, 0.7], dtype=np.float32), len(corpus))
+    text.save(replace(corpus, temperature=sampled), tmp_path / "text.npz")
+    line = (
+        f"distil --drafter medusa --layers 1 --target {target_folder(tmp_path / 'target')} "
+        f"--text {tmp_path / 'text.npz'} --work {tmp_path} --out {tmp_path / 'medusa'} "
+        "--visits 0 --fitting-rows 9"
+    )
+    monkeypatch.setattr(sys, "argv", line.split())
+    distil.main(threading.Event())
+    card = (tmp_path / "medusa" / "card.md").read_text()
+    assert "over 9 rows" in card
+    assert "not one step of training" in card
+    assert "--fitting-rows 9" in card
+    assert "How it learned" not in card
+    loaded = kinds.load(tmp_path / "medusa", tiny_target())
+    assert len(loaded.decoder.state_dict()) == 2 * HEADS
