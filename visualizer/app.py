@@ -89,9 +89,10 @@ class App:
 
         Returns what was asked for by the panels since the last picture.
         """
-        chosen = self.state
+        chosen, pointer = self.state, self._pointer
         if not panels:
             self.state = replace(chosen, ui_visible=False, selected=0, help_visible=False)
+            self._pointer = None
         try:
             frame = self._picture = self._frame()
             self.renderer.draw(frame, self._layout().stage)
@@ -99,7 +100,7 @@ class App:
             size = (width / self._ratio, height / self._ratio)
             actions = self.overlay.frame(self.model(), size, self._ratio, elapsed)
         finally:
-            self.state = chosen
+            self.state, self._pointer = chosen, pointer
         self._pass.render(self.overlay.draw_data, self.renderer.picture)
         return actions
 
@@ -145,7 +146,7 @@ class App:
             if action.sheet == "save":
                 header = self._trace.header
                 name = f"{header.run_id if header is not None else 'run'}.jsonl"
-                place = Path(self.state.folder or Path.cwd()) / name
+                place = Path(self.state.folder or Path.home()) / name
                 self.state = reduce(self.state, act.Query(str(place)))
         elif isinstance(action, ViewAction):
             before, self.state = self.state, reduce(self.state, action)
@@ -326,13 +327,14 @@ class App:
         if not feed.has_engine and header is not None:  # the controls tell, they do not act
             draft = PromptDraft(header.prompt, header.chat, None)
             state = replace(state, settings=hud.settings or header.settings, prompt=draft)
+        live = feed.live or (header is None and feed.has_engine)
         pointed = self._under(self._pointer) if self._pointer is not None else 0
         return UiModel(
             state=state,
             clock=self.clock,
             hud=hud,
             timeline=self._timeline,
-            badge=self._badge or ("LIVE" if feed.live or header is None else "RECORDED"),
+            badge=self._badge or ("LIVE" if live else "RECORDED"),
             header=header,
             engine=EngineView(
                 expected=feed.has_engine,

@@ -61,9 +61,10 @@ class Feed:
 
     @property
     def waiting(self) -> bool:
-        """A new run is ready to take the stage."""
+        """A new run is ready to take the stage: with something to show, or nothing more to come."""
         run = self._waiting
-        return run is not None and (bool(run.rounds) or run.end is not None)
+        whole = not self._source.live
+        return run is not None and (bool(run.rounds) or run.end is not None or whole)
 
     @property
     def starting(self) -> bool:

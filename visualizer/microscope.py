@@ -241,7 +241,7 @@ def prob(value: float) -> str:
 def source(what: Specimen, guess: Guess) -> str:
     """Who proposed it, and where it was copied from."""
     if guess.origin is not None:
-        return f"Copied by the {guess.source} from position {guess.origin} of this text:"
+        return f"Copied by the {guess.source} drafter from position {guess.origin} of this text:"
     if guess.source == "store":
         return "Copied from the store of the target's earlier replies."
     drafter = what.header.drafter if what.header is not None else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from show import PROMPTS, ScriptedSource, Stage, hand_run
 
@@ -260,3 +261,32 @@ def test_panning_by_one_pixel_moves_the_scene_by_one_pixel(stage_of: Make) -> No
     scale = stage.app.world_per_pixel()
     assert scale > 0
     assert (more_right - right, more_up - up) == pytest.approx((scale, scale))
+
+
+def test_a_replay_of_a_run_without_rounds_is_recorded_and_says_so(stage_of: Make) -> None:
+    source = ScriptedSource(live=False)
+    stage = stage_of(source, prompts=())
+    stage.step()
+    assert badge(stage) == "RECORDED", "nothing is decoded here"
+    assert HAND.header is not None
+    source.say(HAND.header)
+    stage.step(0.1, frames=2)
+    assert stage.app.model().header == HAND.header
+    for action in (act.Inspect(), act.ToggleLoop(), act.NextBeat(), act.InspectNext(1)):
+        stage.app.handle(action)
+    stage.step(0.1)
+    assert stage.app.state.selected == 0
+
+
+def test_a_picture_without_panels_leaves_everything_as_it_was(stage_of: Make) -> None:
+    stage = stage_of(ScriptedSource(live=False), opening=HAND)
+    stage.app.handle(act.Seek(6.0))
+    stage.app.handle(act.Inspect())
+    stage.step(1.0, frames=3)
+    stage.step(frames=2)
+    before, state = stage.renderer.pixels().copy(), stage.app.state
+    stage.app.draw(panels=False)
+    assert set(stage.overlay.marks) == {"badge"}
+    assert stage.app.state == state
+    stage.step()
+    assert np.array_equal(stage.renderer.pixels(), before)

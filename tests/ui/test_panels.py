@@ -10,7 +10,7 @@ from imgui_bundle import imgui
 from show import PROMPTS, hand_run
 
 from engine.stats import Stats
-from engine.trace import Baseline, EngineState, RunProof, Scored, Settings, Token
+from engine.trace import Baseline, EngineState, RunHeader, RunProof, Scored, Settings, Token
 from scenes import CATALOG
 from visualizer import actions as act
 from visualizer.actions import Action
@@ -23,6 +23,7 @@ from visualizer.stage.theme import ROLES
 from visualizer.stage.view import PRESETS
 from visualizer.state import Palette, PromptDraft, ViewState, reduce
 from visualizer.ui import style, widgets
+from visualizer.ui.caption import idle
 from visualizer.ui.engine_card import progress_line
 from visualizer.ui.layout import Rect, arrange
 from visualizer.ui.model import EngineView, UiModel
@@ -391,6 +392,29 @@ def test_fetching_tells_bytes_rate_and_time_left() -> None:
     assert progress_line(state) == "45.2 of 92.9 MB · 3.1 MB/s · 15 s left"
     assert progress_line(replace(state, rate=0.0)) == "45.2 of 92.9 MB"
     assert progress_line(EngineState("reading", done=256, total=900)) == "256 of 900 tokens"
+
+
+# --- an empty stage ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("engine", "header", "says"),
+    [
+        (EngineView(expected=False), None, "Drop a run file"),
+        (EngineView(expected=False), RUN.header, "holds no rounds"),
+        (EngineView(expected=True), None, "as soon as the engine is ready"),
+        (EngineView(expected=True, fault="It died."), None, "no engine"),
+        (EngineView(expected=True, state=EngineState("failed")), None, "no engine"),
+        (replace(READY, problem="Too long."), None, "did not come"),
+    ],
+)
+def test_an_empty_stage_says_what_it_waits_for(
+    overlay: Overlay, engine: EngineView, header: RunHeader | None, says: str
+) -> None:
+    what = model(hud=nothing_to_tell(), header=header, timeline=None, engine=engine)
+    frames(overlay, what)
+    assert says in "".join(piece.text for piece in idle(what))
+    assert idle(model()) == ()
 
 
 # --- by keyboard alone ---------------------------------------------------------------------

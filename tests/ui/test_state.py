@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from engine.trace import Settings
 from visualizer import actions as act
 from visualizer import state as state_of
+from visualizer.stage.theme import THEMES
 from visualizer.stage.view import PRESETS, Orbit
 from visualizer.state import ViewState, reduce, within_range
 
@@ -101,8 +102,8 @@ def test_a_pasted_book_is_cut() -> None:
 
 def test_themes_come_round() -> None:
     state, seen = ViewState(), []
-    for _ in range(3):
+    for _ in THEMES:
         seen.append(state.theme)
         state = reduce(state, act.NextTheme())
-    assert len(set(seen)) == 3
+    assert set(seen) == set(THEMES)
     assert state.theme == seen[0]

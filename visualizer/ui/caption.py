@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from imgui_bundle import imgui
 
+from visualizer import actions as act
+from visualizer.keymap import keys_of
 from visualizer.stage.hud import Piece
 from visualizer.stage.theme import EMBLEMS
 from visualizer.ui import widgets
 from visualizer.ui.layout import Rect
+from visualizer.ui.model import UiModel
 from visualizer.ui.panel import Ui
 from visualizer.ui.style import faded
 
@@ -15,8 +18,9 @@ CAPTION_SIZE = 23.0
 _PLAIN = {"text", "label", ""}
 
 
-def draw(ui: Ui, band: Rect, caption: tuple[Piece, ...], message: str) -> None:
+def draw(ui: Ui, band: Rect, model: UiModel) -> None:
     """Centred in its band over the stage; a passing message of the program comes below it."""
+    caption, message = model.hud.caption or idle(model), model.message
     unit = ui.style.unit
     with widgets.panel("caption", Rect(band.x, band.y, band.width, 80 * unit), clear=True):
         with widgets.font(ui.style, _fitting(ui, band, caption)):
@@ -26,6 +30,24 @@ def draw(ui: Ui, band: Rect, caption: tuple[Piece, ...], message: str) -> None:
         if message:
             with widgets.font(ui.style, 15):
                 _line(ui, band, band.bottom, (Piece(message, "label"),))
+
+
+def idle(model: UiModel) -> tuple[Piece, ...]:
+    """What an empty stage says: what it waits for, or what to do about it."""
+    engine = model.engine
+    if model.timeline is not None and model.timeline.rounds:
+        return ()
+    if model.header is not None and not engine.expected:
+        words = "This run holds no rounds."
+    elif not engine.expected:
+        words = f"No run here. Drop a run file, or press {keys_of(act.OpenPalette('open'))}."
+    elif engine.fault is not None or (engine.state and engine.state.phase == "failed"):
+        words = "There is no engine to decode with; the panel says why."
+    elif engine.problem is not None:
+        words = "The run did not come; the panel says why."
+    else:
+        words = "The first round comes as soon as the engine is ready."
+    return (Piece(words, "text"),)
 
 
 def _fitting(ui: Ui, band: Rect, caption: tuple[Piece, ...]) -> float:

@@ -89,7 +89,7 @@ class Overlay:
             return
         for index, around in enumerate(model.outlines):
             microscope.outline(ui, around, strong=index == 0 and model.specimen is not None)
-        caption.draw(ui, layout.caption, model.hud.caption, model.message)
+        caption.draw(ui, layout.caption, model)
         if state.ui_visible:
             dock.draw(ui, layout.dock, model)
             readouts.draw(ui, layout.readouts, model)
@@ -101,7 +101,7 @@ class Overlay:
             panels += [layout.timeline, layout.drawer]
         else:
             readouts.draw_badge_alone(ui, layout.width, model)
-        if model.pointed is not None:
+        if model.pointed is not None and state.panel is None:
             microscope.tip(ui, model.pointed)
         if state.help_visible:
             help.draw(ui, layout, model.renderer)
