@@ -1,66 +1,84 @@
 """Draw what people should look at: every beat of a round, by camera, on one sheet.
 
     python tests/contact_sheets.py assets/runs/NAME.jsonl --out docs
+    python tests/contact_sheets.py assets/runs/NAME.jsonl --out docs --looks --rounds 20
 
-One sheet a theme: a row for every beat of the chosen rounds, a column for each camera, drawn
-by the very code of the window and the recorder, panels included.
+One sheet a theme: a row for every beat of the chosen rounds, a column for each camera. With
+``--looks`` one sheet in all: the first chosen round's pass, a row for every theme and a column
+for every camera. Drawn by the very code of the window and the recorder, panels included.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import moderngl
 from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from engine.codec import read_run
+from engine.trace import Trace
 from scenes import CATALOG
 from visualizer.app import App
 from visualizer.config import RecordOptions
 from visualizer.opening import scene_named
 from visualizer.recorder import still_app
+from visualizer.render import fonts
 from visualizer.render.context import create_context
 from visualizer.render.renderer import Renderer
-from visualizer.stage.view import PRESETS
+from visualizer.stage.theme import THEMES
+from visualizer.stage.view import PRESETS, Preset
 from visualizer.ui.overlay import Overlay
 
+Stills = list[Image.Image]
 
-def stills(app: App, rounds: list[int]) -> list[Image.Image]:
-    """One picture for each beat of these rounds, just before the beat."""
+
+def stills(app: App, rounds: Sequence[int], phases: Sequence[str]) -> Stills:
+    """One picture for each beat of these rounds (or those of some phases), just before it."""
     pictures = []
-    timeline = app.timeline
+    timeline = app._timeline
     assert timeline is not None
     for index in rounds:
         for beat in timeline.spans[index].beats:
+            if phases and beat.phase not in phases:
+                continue
             app.clock = replace(app.clock, t=beat.time - 0.05, playing=False)
             app.step(0.0)
             pictures.append(Image.fromarray(app.renderer.pixels()))
     return pictures
 
 
-def sheet(run: Path, theme: str, size: tuple[int, int], rounds: list[int]) -> Image.Image:
-    context = create_context()
-    columns = []
-    for preset in PRESETS:
-        renderer = Renderer(context, size, "medium")
-        overlay = Overlay()
-        options = RecordOptions(out=Path(), theme=theme, preset=preset)
-        app = still_app(
-            renderer, overlay, scene_named(CATALOG, "full-loop"), read_run(run), options
-        )
-        columns.append(stills(app, rounds))
-        app.close()
-        overlay.close()
-        renderer.release()
-    context.release()
-    width, height = size
+def column(
+    context: moderngl.Context,
+    trace: Trace,
+    look: tuple[str, Preset],
+    size: tuple[int, int],
+    rounds: Sequence[int],
+    phases: Sequence[str] = (),
+) -> Stills:
+    """The stills of one camera in one theme."""
+    renderer = Renderer(context, size, "medium")
+    overlay = Overlay()
+    options = RecordOptions(out=Path(), theme=look[0], preset=look[1])
+    app = still_app(renderer, overlay, scene_named(CATALOG, "full-loop"), trace, options)
+    pictures = stills(app, rounds, phases)
+    app.close()
+    overlay.close()
+    renderer.release()
+    return pictures
+
+
+def sheet(columns: Sequence[Stills]) -> Image.Image:
+    """Columns of pictures, side by side."""
+    width, height = columns[0][0].size
     whole = Image.new("RGB", (width * len(columns), height * len(columns[0])))
-    for x, column in enumerate(columns):
-        for y, picture in enumerate(column):
+    for x, pictures in enumerate(columns):
+        for y, picture in enumerate(pictures):
             whole.paste(picture, (x * width, y * height))
     return whole
 
@@ -69,16 +87,33 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("run", type=Path)
     parser.add_argument("--out", type=Path, default=Path("docs"))
-    parser.add_argument("--themes", nargs="+", default=["dark", "light"])
+    parser.add_argument("--themes", nargs="+", choices=tuple(THEMES), default=["dark", "light"])
+    parser.add_argument("--cameras", nargs="+", choices=PRESETS, default=list(PRESETS[:3]))
     parser.add_argument("--rounds", nargs="+", type=int, default=[3])
+    parser.add_argument("--looks", action="store_true", help="every theme by every camera")
     parser.add_argument("--size", default="1280x720")
     parser.add_argument("--width", type=int, default=1920, help="of the whole sheet, pixels")
     options = parser.parse_args()
     width, height = map(int, options.size.split("x"))
-    for theme in options.themes:
-        whole = sheet(options.run, theme, (width, height), options.rounds)
+    context, trace = create_context(), read_run(options.run)
+    fonts.lend()
+
+    def columns(themes: Sequence[str], cameras: Sequence[Preset], *only: str) -> list[Stills]:
+        rounds = options.rounds[:1] if only else options.rounds
+        looks = [[(theme, camera) for theme in themes] for camera in cameras]
+        return [
+            [still for look in row for still in column(context, trace, look, (width, height),
+                                                       rounds, only)]
+            for row in looks
+        ]  # fmt: skip
+
+    sheets = {f"beats-{theme}": ([theme], options.cameras) for theme in options.themes}
+    if options.looks:
+        sheets = {"looks": (list(THEMES), list(PRESETS))}
+    for name, (themes, cameras) in sheets.items():
+        whole = sheet(columns(themes, cameras, *(["pass"] if options.looks else [])))
         whole.thumbnail((options.width, 100_000), Image.Resampling.LANCZOS)
-        path = options.out / f"beats-{theme}.webp"
+        path = options.out / f"{name}.webp"
         whole.save(path, quality=82)
         print(path)
 

@@ -1,8 +1,9 @@
 """What a frame costs in Python, part by part: a report, never an assertion.
 
-    GALLIUM_NOOP=1 python tests/perf/frame_cost.py
+    GALLIUM_NOOP=1 python tests/perf/frame_cost.py [--tokens 5000]
 
-Two hundred blocks, three shatters and the panels, at the moments of real rounds. With Mesa's
+Two hundred blocks, three shatters and the panels, at the moments of real rounds; with --tokens
+at the end of a run that has committed so many (the same rounds over and over). With Mesa's
 GALLIUM_NOOP the driver throws all drawing away, so that what is left is our side alone.
 """
 
@@ -21,6 +22,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from engine.codec import read_run
+from engine.trace import Round, Trace
 from scenes import CATALOG
 from visualizer.config import RecordOptions
 from visualizer.opening import scene_named
@@ -41,18 +43,31 @@ def heavy(frame: Frame, shatters: np.ndarray) -> Frame:
     return replace(frame, solids=solids, shatters=np.repeat(shatters[:1], SHATTERS))
 
 
+def lengthened(trace: Trace, tokens: int) -> Trace:
+    """The run with its rounds repeated until it has committed `tokens`."""
+    rounds: list[Round] = []
+    committed = 0
+    while committed < tokens:
+        each = trace.rounds[len(rounds) % len(trace.rounds)]
+        rounds.append(replace(each, index=len(rounds)))
+        committed += len(each.committed)
+    return replace(trace, rounds=tuple(rounds)) if rounds else trace
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--frames", type=int, default=600)
+    parser.add_argument("--tokens", type=int, default=0, help="committed before what is timed")
     options = parser.parse_args()
     context = create_context()
     renderer, overlay = Renderer(context, (1280, 720), "software"), Overlay()
-    scene = scene_named(CATALOG, "full-loop")
-    app = still_app(renderer, overlay, scene, read_run(RUN), RecordOptions(out=Path()))
+    scene, run = scene_named(CATALOG, "full-loop"), lengthened(read_run(RUN), options.tokens)
+    app = still_app(renderer, overlay, scene, run, RecordOptions(out=Path()))
     trace, timeline, view = app._trace, app._timeline, app.view()
     assert timeline is not None
     burst = next(spans for spans in timeline.spans if spans.crack.duration > 0).shatter
     shatters = scene.compose(trace, timeline, burst.start + 0.2, view).shatters
+    start = timeline.spans[max(len(timeline.spans) - len(read_run(RUN).rounds), 0)].start
     costs: dict[str, list[float]] = {}
 
     def timed(name: str, work: Callable[[], Any]) -> Any:
@@ -61,7 +76,7 @@ def main() -> None:
         costs.setdefault(name, []).append(time.perf_counter() - start)
         return made
 
-    for t in np.linspace(0.0, timeline.duration, options.frames).tolist():
+    for t in np.linspace(start, timeline.duration, options.frames).tolist():
         app.clock = replace(app.clock, t=t, playing=False)
         frame = timed("compose", lambda t=t: scene.compose(trace, timeline, t, view))
         timed("hud", lambda t=t: scene.hud(trace, timeline, t))
