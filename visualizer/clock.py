@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from visualizer import actions as act
-from visualizer.stage.schedule import FASTEST
+from visualizer.stage.schedule import FASTEST, FLASHES_PER_SECOND
 from visualizer.stage.timeline import Timeline
 
 _LADDER = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
@@ -38,12 +38,19 @@ class PlaybackClock:
         if not self.playing:
             return self if self.t <= end else replace(self, t=max(end, 0.0))
         limit = end if self.stop_at is None else min(end, self.stop_at)
-        t = min(self.t + max(elapsed, 0.0) * self.speed, max(limit, 0.0))
+        t = min(self.t + max(elapsed, 0.0) * self._rate, max(limit, 0.0))
         if self.stop_at is not None and t >= self.stop_at - _CLOSE:
             return replace(self, t=t, playing=False, stop_at=None)
         if self.loop is not None and t >= self.loop[1] - _CLOSE:
             t = self.loop[0]
         return replace(self, t=t)
+
+    @property
+    def _rate(self) -> float:
+        """Seconds of the timeline a real second brings: short loops do not flash too often."""
+        if self.loop is None:
+            return self.speed
+        return min(self.speed, (self.loop[1] - self.loop[0]) * FLASHES_PER_SECOND)
 
     def toggled(self) -> PlaybackClock:
         """Play if paused, pause if playing; a step under way ends here."""

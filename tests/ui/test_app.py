@@ -290,3 +290,33 @@ def test_a_picture_without_panels_leaves_everything_as_it_was(stage_of: Make) ->
     assert stage.app.state == state
     stage.step()
     assert np.array_equal(stage.renderer.pixels(), before)
+
+
+def test_the_engine_runs_ahead_while_the_picture_stays_where_it_was_put(stage_of: Make) -> None:
+    """Stepping back and forth in a live run: shown rounds are told once, as they begin."""
+    stage = live_stage(stage_of)
+    app = stage.app
+    app.handle(act.TogglePlay())
+    app.handle(act.NextRound())
+    stage.step(0.1)
+    assert stage.source.shown() == [1, 2]
+    app.handle(act.PreviousRound())
+    app.handle(act.PreviousRound())
+    at = app.clock.t
+    stage.source.say(*HAND.rounds[3:5])
+    stage.step(5.0, frames=5)
+    assert app.clock.t == at, "new rounds move nothing"
+    assert app.timeline is not None
+    assert len(app.timeline.rounds) == 5
+    assert stage.source.shown() == [1, 2], "looking back is nothing to tell the engine"
+    app.handle(act.Seek(app.timeline.spans[3].start + 0.1))
+    stage.step(0.1)
+    assert stage.source.shown() == [1, 2, 4]
+
+
+def test_a_change_of_speed_is_told(stage_of: Make) -> None:
+    stage = stage_of(ScriptedSource(live=False), opening=HAND)
+    stage.app.handle(act.SetSpeed(2.0))
+    assert stage.app.model().message == "Speed 2x"
+    stage.step(10.0)
+    assert stage.app.model().message == ""

@@ -12,7 +12,7 @@ from show import hand_run
 from scenes import CATALOG
 from visualizer import actions as act
 from visualizer.clock import SPEEDS, PlaybackClock, carried_out
-from visualizer.stage.schedule import FASTEST
+from visualizer.stage.schedule import FASTEST, FLASHES_PER_SECOND
 
 LINE = CATALOG[0].timeline(hand_run())
 SECONDS = st.floats(0, 100, allow_nan=False)
@@ -102,6 +102,17 @@ def test_a_loop_plays_its_stretch_over_and_over() -> None:
     assert all(2.0 <= t < 4.0 for t in seen)
     assert sum(after < before for before, after in pairwise(seen)) >= 6
     assert clock.unlooped().advance(3.0, end=100.0).t > 4.0
+
+
+def test_a_short_loop_turns_at_most_three_times_a_second() -> None:
+    """Each turn may flash once: at 8x a round of a second would flash too often."""
+    clock = PlaybackClock(t=2.0, speed=8.0).looping(2.0, 2.5)
+    turns, before = 0, clock.t
+    for _ in range(600):
+        clock = clock.advance(0.01, end=100.0)
+        turns += clock.t < before
+        before = clock.t
+    assert 0 < turns <= 6 * FLASHES_PER_SECOND
 
 
 def test_a_loop_comes_along_to_another_round_and_a_step_leaves_it() -> None:

@@ -82,3 +82,12 @@ def test_the_stretch_of_time_names_the_pass_it_comes_from() -> None:
     lines = explain.slowdown(37.5, 2.0, Baseline(0.02, 9))
     assert "37.5" in lines[0]
     assert "20.0 ms" in lines[1]
+
+
+def test_dials_say_what_they_do_with_their_value() -> None:
+    k = explain.guesses(STATS, 4)
+    assert f"{STATS.drafted} guesses ÷ {STATS.asked[0]} rounds" in k[1]
+    assert "0.25 × draft law + 0.75 × unigram" in explain.quality(25.0)[0]
+    assert "÷ 0.70" in explain.temperature(0.7)[0]
+    assert "likeliest" in explain.temperature(0.0)[0]
+    assert "alone" in explain.guesses(EMPTY, 0)[1]

@@ -15,6 +15,7 @@ from visualizer.ui.panel import Ui
 from visualizer.ui.style import faded
 
 CAPTION_SIZE = 23.0
+MESSAGE_SIZE = 19.0
 _PLAIN = {"text", "label", ""}
 
 
@@ -28,8 +29,8 @@ def draw(ui: Ui, band: Rect, model: UiModel) -> None:
             if caption:
                 _line(ui, band, y, caption)
         if message:
-            with widgets.font(ui.style, 15):
-                _line(ui, band, band.bottom, (Piece(message, "label"),))
+            with widgets.font(ui.style, MESSAGE_SIZE):
+                _line(ui, band, band.bottom, (Piece(message, "text"),))
 
 
 def idle(model: UiModel) -> tuple[Piece, ...]:

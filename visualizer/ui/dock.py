@@ -10,7 +10,7 @@ from imgui_bundle import imgui
 
 from engine.trace import RunHeader, Settings
 from visualizer import actions as act
-from visualizer.ui import engine_card, histogram, widgets
+from visualizer.ui import engine_card, explain, histogram, widgets
 from visualizer.ui.layout import Rect
 from visualizer.ui.model import UiModel
 from visualizer.ui.panel import Ui
@@ -108,6 +108,7 @@ def _k(ui: Ui, model: UiModel, compact: bool) -> None:
     value = _dial(
         ui, "k", "Guesses, K", f"{now}", now, SLIDER_K, 1.0, enabled=settings.speculative,
         aside=lambda: _auto_k(ui, settings, now, hud.k_reason),
+        why=explain.guesses(hud.stats, now),
     )  # fmt: skip
     if value is not None:
         ui.emit(act.ChangeSettings(replace(settings, k=round(value), auto_k=False)))
@@ -129,7 +130,7 @@ def _auto_k(ui: Ui, settings: Settings, now: int, reason: str) -> None:
 def _quality(ui: Ui, settings: Settings) -> None:
     value = _dial(
         ui, "quality", "Draft quality", f"{settings.quality:.0f} %", settings.quality,
-        (0.0, 100.0), 1.0, enabled=settings.speculative,
+        (0.0, 100.0), 1.0, enabled=settings.speculative, why=explain.quality(settings.quality),
     )  # fmt: skip
     if value is not None:
         ui.emit(act.ChangeSettings(replace(settings, quality=value)))
@@ -140,7 +141,7 @@ def _quality(ui: Ui, settings: Settings) -> None:
 def _temperature(ui: Ui, settings: Settings) -> None:
     value = _dial(
         ui, "temperature", "Temperature", f"{settings.temperature:.2f}", settings.temperature,
-        (0.0, SLIDER_TEMPERATURE), 0.05,
+        (0.0, SLIDER_TEMPERATURE), 0.05, why=explain.temperature(settings.temperature),
     )  # fmt: skip
     if value is not None:
         ui.emit(act.ChangeSettings(replace(settings, temperature=round(value, 2))))
@@ -223,10 +224,11 @@ def _dial(
     step: float,
     enabled: bool = True,
     aside: Callable[[], None] | None = None,
+    why: explain.Lines = (),
 ) -> float | None:
     """A label, a field to type the value into, and a slider; returns a newly chosen value.
 
-    `aside` draws a control of width `ASIDE` before the field.
+    `aside` draws a control of width `ASIDE` before the field; `why` is told at the label.
     """
     _space(ui, 1)
     imgui.begin_disabled(not enabled)
@@ -237,6 +239,9 @@ def _dial(
     left = imgui.get_cursor_pos_x()
     taken = (ASIDE + 6) * unit if aside is not None else 0.0
     widgets.text(widgets.elided(label, room - taken - 4 * unit), ui.style.palette.text)
+    ui.mark(f"{name}-label")
+    if why and imgui.is_item_hovered(imgui.HoveredFlags_.allow_when_disabled):
+        widgets.explanation(ui.style, why)
     if aside is not None:
         imgui.same_line(left + room - taken)
         aside()

@@ -111,6 +111,32 @@ def slowdown(factor: float, speed: float, baseline: Baseline | None) -> Lines:
     return (*lines, "Drafting and passes keep their measured ratio; verdicts take no time at all.")
 
 
+def guesses(stats: Stats, k: int) -> Lines:
+    first = f"K: up to {k} guess{'' if k == 1 else 'es'} asked for in a round"
+    asked = stats.asked[0] if stats.asked else 0
+    if not asked:
+        return (first, "At 0 the target writes alone." if k == 0 else "No round shown yet.")
+    made = f"{stats.drafted} guesses ÷ {_rounds(asked)} = {stats.drafted / asked:.2f} a round"
+    return (first, f"Made so far: {made}.")
+
+
+def quality(percent: float) -> Lines:
+    weight = percent / 100
+    return (
+        f"Each guess is drawn from {weight:.2f} × draft law + {1 - weight:.2f} × unigram law",
+        "Worse guesses, the same text: what is written keeps the target's law at any quality.",
+    )
+
+
+def temperature(value: float) -> Lines:
+    if value == 0:
+        return ("At 0 the likeliest token is always taken", "Each law puts all weight on one.")
+    return (
+        f"Both laws are made from logits ÷ {value:.2f}",
+        "Higher: flatter laws, more surprising words, and guesses that are accepted by a draw.",
+    )
+
+
 def badge(name: str) -> Lines:
     return {
         "LIVE": ("LIVE: decoded on this machine while you watch.",),
