@@ -302,8 +302,8 @@ def _speed_mark() -> str:
 
 
 _SPEED = (
-    "decode.py", "graphs.py", "kernels.py", "lanes.py", "llama.py", "lowbit.py", "rowpass.py",
-    "tiles.py", "weights.py",
+    "decode.py", "device_round.py", "graphs.py", "kernels.py", "lanes.py", "llama.py",
+    "lowbit.py", "rowpass.py", "tiles.py", "weights.py",
 )  # fmt: skip
 
 

@@ -208,5 +208,6 @@ def read(values: Tensor) -> list[float]:
 
 def _sent(values: Sequence[float], device: torch.device) -> Tensor:
     """Numbers (n,) in double precision on their way to the device; nobody waits for them."""
-    staged = torch.tensor(values, dtype=torch.float64, pin_memory=device.type == "cuda")
+    pinned = device.type == "cuda" and len(values) > 0
+    staged = torch.tensor(values, dtype=torch.float64, pin_memory=pinned)
     return staged.to(device, non_blocking=True)
