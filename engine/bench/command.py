@@ -53,6 +53,8 @@ def read(args: argparse.Namespace) -> Order:
             path.open("a", encoding="utf-8").close()
     if (problem := rivals.missing(args.against, args.gguf)) is not None:
         raise ValueError(problem)
+    if args.against and args.weights == "int8":
+        raise ValueError("Nobody else has our int8 weights: compare without --weights, or q4_1.")
     return Order(prompts, [name for name in args.drafter if name != EVERY], args)
 
 
@@ -123,7 +125,8 @@ def _others(engine: Engine, args: argparse.Namespace) -> list[Rival]:
         small=small if args.target is None else None,  # it was made for the default target
         gguf=args.gguf,
         device=machine.device,
-        dtype=getattr(torch, machine.dtype),
+        # Q4_1 blocks mean the very numbers that full weights hold: others compute with those.
+        dtype=getattr(torch, machine.dtype) if args.weights == "full" else torch.float32,
         threads=machine.threads,
     )
     return rivals.rivals(args.against, setting)

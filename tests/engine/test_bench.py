@@ -393,6 +393,11 @@ def test_files_that_cannot_be_written_are_refused_before_anything_is_measured(
             command.read(ordered(option, tmp_path))
 
 
+def test_others_are_not_compared_with_weights_they_do_not_have() -> None:
+    with pytest.raises(ValueError, match="int8"):
+        command.read(ordered("--weights", "int8", "--against", "transformers"))
+
+
 def test_every_drafter_is_the_default_and_has_a_name() -> None:
     assert command.read(ordered()).drafters == []
     assert command.read(ordered("--drafter", "all")).drafters == []
