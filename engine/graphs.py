@@ -125,9 +125,10 @@ class GraphKernel:
         like, spare = self._weights.embedding, self.spare_rows(self._context)
         return Cache(self._weights.config, self._context, like.dtype, str(like.device), spare)
 
-    def first_layers(self, count: int) -> GraphKernel:
-        first = self._weights.first_layers(count)
-        return GraphKernel(first, self._context, self._record or eager)
+    def first_layers(self, count: int) -> GraphKernel | TorchKernel:
+        if self._record is None:
+            return self._eager.first_layers(count)
+        return GraphKernel(self._weights.first_layers(count), self._context, self._record)
 
     @torch.inference_mode()
     def hidden(self, ids: Sequence[int] | Tensor, start: int, cache: Cache) -> Tensor:

@@ -268,7 +268,7 @@ def test_where_nothing_can_be_recorded_plain_passes_go_on_and_the_name_says_why(
     assert rounds(runner, straight, 6) == [0.0] * 6
     assert runner.kernel.replays == 0
     assert runner.kernel.name == "torch (CUDA graphs cannot be recorded: CUDA out of memory.)"
-    assert isinstance(runner.first_layers(1).forward([1]), Tensor)
+    assert runner.first_layers(1).kernel.name == "torch"
     chosen = kernels.Kernels("CUDA graphs, exact", record=failing)
     assert chosen.name_of(chosen.runner(TINY, 100)) == runner.kernel.name
     assert chosen.name_of(runner_of(TINY)) == "CUDA graphs, exact"
