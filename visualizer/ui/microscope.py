@@ -26,7 +26,7 @@ _GLYPHS = {"accepted": "✔", "rejected": "✘", "discarded": "–"}
 def draw(ui: Ui, rect: Rect, model: UiModel) -> None:
     """Fill `rect`; nothing while the drawer is shut."""
     what = model.specimen
-    if rect.width < 40 * ui.style.unit or what is None:
+    if what is None:
         return
     ui.marks["microscope"] = rect
     with widgets.panel("microscope", rect, scrolls=True):

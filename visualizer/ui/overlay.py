@@ -30,6 +30,7 @@ from visualizer.ui.port import ImguiPort
 from visualizer.ui.style import Style
 
 FONTS = Path(__file__).resolve().parents[2] / "assets" / "fonts"
+NARROWEST = 40.0  # design pixels: nothing can be read in a panel less wide
 SHORTEST, LONGEST = 1e-4, 0.25  # seconds imgui is told a frame lasted
 
 
@@ -91,12 +92,14 @@ class Overlay:
             microscope.outline(ui, around, strong=index == 0 and model.specimen is not None)
         caption.draw(ui, layout.caption, model)
         if state.ui_visible:
-            dock.draw(ui, layout.dock, model)
+            if layout.dock.width > NARROWEST * layout.unit:  # else it makes room for the drawer
+                dock.draw(ui, layout.dock, model)
             readouts.draw(ui, layout.readouts, model)
             textbar.draw(ui, layout.text, model)
             timeline.draw(ui, layout.timeline, model)
             transport.draw(ui, layout.transport, model)
-            microscope.draw(ui, layout.drawer, model)
+            if layout.drawer.width > NARROWEST * layout.unit:
+                microscope.draw(ui, layout.drawer, model)
             panels += [layout.dock, layout.readouts, layout.text, layout.transport]
             panels += [layout.timeline, layout.drawer]
         else:
