@@ -69,6 +69,14 @@ def test_a_few_letters_find_it(typed: str, title: str) -> None:
     assert matching(typed, EVERYTHING)[0].title == title
 
 
+def test_a_k_chosen_by_hand_ends_auto() -> None:
+    everything = commands(Settings(auto_k=True), PROMPTS, ("auto",))
+    (first, *_) = matching("K: 6 guesses", everything)
+    assert first.action == act.ChangeSettings(Settings(k=6, auto_k=False))
+    (first, *_) = matching("k auto", commands(Settings(), PROMPTS, ("auto",)))
+    assert first.action == act.ChangeSettings(Settings(auto_k=True))
+
+
 def test_nothing_typed_is_everything_in_order() -> None:
     assert matching("", EVERYTHING) == EVERYTHING[:200]
     assert matching("zzz", EVERYTHING) == ()
