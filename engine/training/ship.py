@@ -83,7 +83,7 @@ def command(kind: str, recipe: Facts, texts: Sequence[Path]) -> str:
     names = " ".join(path.name for path in texts)
     standard = asdict(Recipe())
     changed = " ".join(
-        f"--{name.replace('_', '-')} {value:g}"
+        f"--{name.replace('_', '-')} {value}"
         for name, value in recipe.items()
         if value != standard[name]
     )
