@@ -50,12 +50,20 @@ def read(args: argparse.Namespace) -> Order:
     prompts = texts.load(args.prompts or [])
     for path in (args.json, args.csv):
         if path is not None:
-            path.open("a", encoding="utf-8").close()
+            _check_writable(path)
     if (problem := rivals.missing(args.against, args.gguf)) is not None:
         raise ValueError(problem)
     if args.against and args.weights == "int8":
         raise ValueError("Nobody else has our int8 weights: compare without --weights, or q4_1.")
     return Order(prompts, [name for name in args.drafter if name != EVERY], args)
+
+
+def _check_writable(path: Path) -> None:
+    """Raise OSError when the file cannot be written; leave everything as it was."""
+    is_new = not path.exists()
+    path.open("a", encoding="utf-8").close()
+    if is_new:
+        path.unlink()
 
 
 def main(engine: Engine, order: Order) -> int:

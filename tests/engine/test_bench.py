@@ -391,6 +391,8 @@ def test_files_that_cannot_be_written_are_refused_before_anything_is_measured(
             command.read(ordered(option, tmp_path / "nowhere" / "out"))
         with pytest.raises(IsADirectoryError):
             command.read(ordered(option, tmp_path))
+        command.read(ordered(option, tmp_path / "fine"))
+        assert list(tmp_path.iterdir()) == []
 
 
 def test_others_are_not_compared_with_weights_they_do_not_have() -> None:
