@@ -90,18 +90,19 @@ def _multiply(weight: Any, layer: int, first: int, last: int, x: Floats, out: Fl
             for tile in range(tiles):
                 row = tile * rows // tiles
                 count = (tile + 1) * rows // tiles - row
+                half = min(tile, 1) if tiles > 1 else -1
                 if count == 6:
-                    dot_tile(HEIGHT, 6, weight, layer, n, x, row, out, row)
+                    dot_tile(HEIGHT, 6, weight, layer, n, x, row, out, row, half)
                 elif count == 5:
-                    dot_tile(HEIGHT, 5, weight, layer, n, x, row, out, row)
+                    dot_tile(HEIGHT, 5, weight, layer, n, x, row, out, row, half)
                 elif count == 4:
-                    dot_tile(HEIGHT, 4, weight, layer, n, x, row, out, row)
+                    dot_tile(HEIGHT, 4, weight, layer, n, x, row, out, row, half)
                 else:
-                    dot_tile(HEIGHT, 3, weight, layer, n, x, row, out, row)
+                    dot_tile(HEIGHT, 3, weight, layer, n, x, row, out, row, half)
             n += HEIGHT
     while n < last:
         for row in range(rows):
-            dot_tile(1, 1, weight, layer, n, x, row, out, row)
+            dot_tile(1, 1, weight, layer, n, x, row, out, row, -1)
         n += 1
 
 
@@ -117,20 +118,20 @@ def _multiply_few(weight: Any, layer: int, first: int, last: int, x: Floats, out
     if len(weight) == 1:
         while n < last:
             if rows == 1:
-                dot_tile(1, 1, weight, layer, n, x, 0, out, 0)
+                dot_tile(1, 1, weight, layer, n, x, 0, out, 0, -1)
             elif rows == 2:
-                dot_tile(1, 2, weight, layer, n, x, 0, out, 0)
+                dot_tile(1, 2, weight, layer, n, x, 0, out, 0, -1)
             else:
-                dot_tile(1, 3, weight, layer, n, x, 0, out, 0)
+                dot_tile(1, 3, weight, layer, n, x, 0, out, 0, -1)
             n += 1
     else:
         while n + 4 <= last:
             if rows == 1:
-                dot_tile(4, 1, weight, layer, n, x, 0, out, 0)
+                dot_tile(4, 1, weight, layer, n, x, 0, out, 0, -1)
             elif rows == 2:
-                dot_tile(4, 2, weight, layer, n, x, 0, out, 0)
+                dot_tile(4, 2, weight, layer, n, x, 0, out, 0, -1)
             else:
-                dot_tile(4, 3, weight, layer, n, x, 0, out, 0)
+                dot_tile(4, 3, weight, layer, n, x, 0, out, 0, -1)
             n += 4
     return n
 
@@ -190,10 +191,10 @@ def _attend(
     keys = (cached.keys,)
     n = 0
     while n + 4 <= seen:
-        dot_tile(4, 1, keys, keys_at, n, fused, query, scores, 0)
+        dot_tile(4, 1, keys, keys_at, n, fused, query, scores, 0, -1)
         n += 4
     while n < seen:
-        dot_tile(1, 1, keys, keys_at, n, fused, query, scores, 0)
+        dot_tile(1, 1, keys, keys_at, n, fused, query, scores, 0, -1)
         n += 1
     total = exp_scores(scores, seen, np.float32(1.0 / math.sqrt(dim)))
     column = 0

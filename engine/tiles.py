@@ -66,6 +66,7 @@ def dot_tile(
     row: Any,
     out: Any,
     out_row: Any,
+    half: Any,
 ) -> Any:
     """out[out_row + i, n + r] = Σk weight[layer, n + r, k] · x[row + i, k].
 
@@ -80,15 +81,18 @@ def dot_tile(
     lays them out. Under float32 lows each weight is decoded first, so that the sums are to the
     bit those of the decoded matrix; else each group's sum is scaled, which is less work.
 
+    `half` says which of the weight rows this tile asks for a little ahead of their use: 0 the
+    upper half and 1 the lower, where another tile visits the same rows; -1 both.
+
     x and out are float32 and 2-D; all arrays are C-contiguous; K and the group are multiples of
     LANES, of twice as many for pairs.
     """
     index = types.intp
-    signature = types.void(weight_rows, x_rows, weight, index, index, x, index, out, index)
+    signature = types.void(weight_rows, x_rows, weight, index, index, x, index, out, index, index)
     r_count, i_count = weight_rows.literal_value, x_rows.literal_value
 
     def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        _, _, weight_value, layer_at, n_at, x_value, row_at, out_value, out_row_at = args
+        _, _, weight_value, layer_at, n_at, x_value, row_at, out_value, out_row_at, half_at = args
         matrix, *factors = (
             context.make_array(kind)(context, builder, builder.extract_value(weight_value, i))
             for i, kind in enumerate(weight)
@@ -103,6 +107,7 @@ def dot_tile(
             stored=stored,
             packed=weight[0].dtype == types.uint8,
             xs=lines(builder, xs.data, row_at, i_count, width),
+            half=half_at,
         )
         sums = _Sums(builder, r_count, i_count)
         if factors:
@@ -131,6 +136,7 @@ class _Tile:
     stored: Any  # elements from one weight row to the next
     packed: bool
     xs: list[Any]
+    half: Any
 
     def add_products(self, sums: _Sums, start: Any, stop: Any, decode: Decode) -> None:
         """sums[r, i] += weight row r · x row i over columns start … stop."""
@@ -220,11 +226,27 @@ class _Tile:
             tiles = builder.udiv(builder.add(INDEX(_AHEAD), builder.lshr(tile, INDEX(1))), tile)
             is_none = builder.icmp_unsigned("==", tiles, INDEX(0))
             tiles = builder.select(is_none, INDEX(1), tiles)
-            later = builder.mul(builder.mul(tiles, INDEX(rows)), self.stored)
-            places = [builder.gep(line, [builder.add(place, later)]) for line in self.weights]
+            first = builder.mul(tiles, INDEX(rows))
+            places = [
+                builder.gep(
+                    self.weights[0],
+                    [builder.add(place, builder.mul(builder.add(first, row), self.stored))],
+                )
+                for row in self._rows_to_fetch()
+            ]
         read, second_level, data = INT(0), INT(2), INT(1)
         for each in places:
             builder.call(prefetch, [builder.bitcast(each, pointer), read, second_level, data])
+
+    def _rows_to_fetch(self) -> list[Any]:
+        """The tile's rows, or those of its half twice: as many steps ask for the same line."""
+        builder, rows = self.builder, len(self.weights)
+        both = builder.icmp_signed("<", self.half, INDEX(0))
+        start = builder.mul(self.half, INDEX(rows // 2))
+        return [
+            builder.select(both, INDEX(row), builder.add(start, INDEX(row % max(1, rows // 2))))
+            for row in range(rows)
+        ]
 
 
 class _Sums:
