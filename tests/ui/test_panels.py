@@ -462,6 +462,15 @@ def test_the_palette_is_typed_into_at_once_and_worked_by_keys(overlay: Overlay) 
     assert press(overlay, chosen, "return")[-2:] == [act.ClosePalette(), offers[2].action]
 
 
+def test_a_folder_chosen_in_the_palette_is_gone_on_with(overlay: Overlay) -> None:
+    """The caret stands behind a path that was put in: typing goes on, and replaces nothing."""
+    what = model(state=ViewState(palette=Palette("open", "/some/folder/")))
+    frames(overlay, what, count=5)
+    overlay.port.text("a")
+    queries = [each for each in frames(overlay, what, count=3) if isinstance(each, act.Query)]
+    assert queries[0] == act.Query("/some/folder/a")
+
+
 def test_esc_and_a_click_beside_it_close_the_palette(overlay: Overlay) -> None:
     what = model(state=ViewState(palette=Palette()), offers=commands(Settings()))
     frames(overlay, what, count=4)

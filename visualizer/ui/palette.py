@@ -70,10 +70,19 @@ def _field(ui: Ui, palette: Palette) -> bool:
         palette.query,
         imgui.InputTextFlags_.enter_returns_true,
     )
+    if imgui.is_item_activated() and palette.query:
+        _to_its_end()
     if text != palette.query:
         ui.emit(act.Query(text))
     ui.mark("query")
     return bool(entered)
+
+
+def _to_its_end() -> None:
+    """The caret behind the text of the field just drawn: what is there is to be gone on with."""
+    inside = imgui.internal.get_input_text_state(imgui.get_item_id())
+    if inside is not None:
+        inside.reload_user_buf_and_move_to_end()
 
 
 def _keys(ui: Ui, chosen: int, count: int) -> None:
