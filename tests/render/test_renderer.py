@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from tests.render import sample
 from visualizer.render import batches, uniforms
 from visualizer.render.renderer import BLOOM_THRESHOLD, Renderer
-from visualizer.render.targets import same_shape
+from visualizer.render.targets import RIM, same_shape
 from visualizer.render.uniforms import LIGHT
-from visualizer.stage.frame import BLOCK, GLYPH, SHATTER, Camera, Frame, Lighting
+from visualizer.stage.frame import BLOCK, GLYPH, SHATTER, TILE, Camera, Frame, Lighting
 
 SIZE = (320, 180)
 GREY = sample.linear("#808080")[:3]
@@ -259,3 +259,48 @@ def test_frames_are_timed_now_and_then(renderer: Renderer) -> None:
     known = [each for each in seconds if each is not None]
     assert 2 <= len(known) <= 3
     assert all(0.0 < each < 5.0 for each in known)
+
+
+def test_what_panels_hide_changes_nothing_of_the_rest(renderer: Renderer) -> None:
+    frame = sample.frame("verify")
+    renderer.draw(frame)
+    whole = renderer.pixels().astype(int)
+    within = (0.2, 0.1, 1.0, 0.85)
+    renderer.draw(frame, within)
+    part = renderer.pixels().astype(int)
+    width, height = SIZE
+    inside = np.s_[round(0.15 * height) : round(0.9 * height), round(0.2 * width) :]
+    apart = np.abs(whole - part)[inside]
+    assert apart.max() <= 12  # light that would spill in from what is hidden
+    assert apart.mean() < 0.1
+    hidden = part[:, : round(0.2 * width) - RIM - 1]
+    assert (hidden == hidden[0, 0]).all()
+    renderer.draw(frame)
+    assert np.array_equal(renderer.pixels(), whole)  # and nothing is left behind
+
+
+def tiles_at(*places: tuple[float, float]) -> np.ndarray:
+    """Tiles less than a unit wide, red as light can be, in the middle of x, z."""
+    rows = np.zeros(len(places), TILE)
+    rows["center"] = [(x, 0.008, z) for x, z in places]
+    rows["half"], rows["color"] = (0.4, 0.4), (0.9, 0.0, 0.0, 1.0)
+    return rows
+
+
+def test_tiles_lie_on_the_ground_behind_what_stands_and_fade_with_distance(
+    renderer: Renderer,
+) -> None:
+    above = Camera((0.0, 14.0, 0.01), (0.0, 0.0, 0.0), 0.6, 0.5, 60.0)
+    block = np.array([sample.block(0.0, 0.0, 3.0, sample.COMMITTED)], BLOCK)
+
+    def red(frame: Frame) -> np.ndarray:
+        renderer.draw(frame)
+        pixels = renderer.pixels().astype(int)
+        return pixels[..., 0] - pixels[..., 2] > 40
+
+    seen = red(replace(empty(), camera=above, tiles=tiles_at((0.0, 0.0), (2.5, 0.0))))
+    assert 200 < seen.sum() < 2000
+    hidden = red(replace(empty(), camera=above, tiles=tiles_at((0.0, 0.0)), solids=block))
+    assert hidden.sum() == 0
+    far = replace(empty(), tiles=tiles_at((0.0, 0.0)), focus=(0.0, 0.5, 40.0))
+    assert red(replace(far, camera=above)).sum() == 0

@@ -12,6 +12,7 @@ from visualizer.render.quality import Effort
 Kept = TypeVar("Kept")
 Area = tuple[float, float, float, float]
 WHOLE: Area = (0.0, 0.0, 1.0, 1.0)
+RIM = 5  # pixels
 
 
 class Targets:
@@ -98,10 +99,15 @@ class Targets:
 
 
 def pixels(within: Area, size: tuple[int, int]) -> tuple[int, int, int, int]:
-    """Left, bottom, width, height of the pixels that `within` touches."""
-    left, bottom = (floor(side * share) for side, share in zip(size, within[:2], strict=True))
-    right, top = (ceil(side * share) for side, share in zip(size, within[2:], strict=True))
-    return left, bottom, max(right - left, 1), max(top - bottom, 1)
+    """Left, bottom, width, height of the pixels that `within` touches, and a rim around them.
+
+    What evens out edges looks that far past a pixel.
+    """
+    low = [max(floor(side * share) - RIM, 0) for side, share in zip(size, within[:2], strict=True)]
+    high = [
+        min(ceil(side * share) + RIM, side) for side, share in zip(size, within[2:], strict=True)
+    ]
+    return low[0], low[1], max(high[0] - low[0], 1), max(high[1] - low[1], 1)
 
 
 def same_shape(source: moderngl.Framebuffer, into: moderngl.Framebuffer) -> None:
