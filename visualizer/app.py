@@ -54,7 +54,9 @@ class App:
         feed: Feed,
         options: ShowOptions,
         badge: Badge | None = None,
+        program: Callable[[Action], None] | None = None,
     ) -> None:
+        """`program` is handed what only a window can do, when a panel asks for it."""
         self.renderer = renderer
         self.overlay = overlay
         self.clock = PlaybackClock()
@@ -62,6 +64,7 @@ class App:
         self._feed = feed
         self._options = options
         self._badge = badge
+        self._program = program
         self._pass = ImguiPass(renderer.context)
         self._trace = feed.trace
         self._timeline = self._compile(None)
@@ -160,6 +163,8 @@ class App:
             self._look(action)
         elif isinstance(action, RunAction):
             self._run(action)
+        elif self._program is not None:
+            self._program(action)
 
     def leave(self) -> bool:
         """Leave the mode entered last; False when there is none."""

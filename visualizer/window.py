@@ -81,7 +81,8 @@ class Window:
         self._quality = first  # where nobody chose one in the settings
         renderer = Renderer(context, self._pixels(), first)
         feed = Feed(source, options.opening, opening_request(show) if source.live else None)
-        self._app = App(renderer, self._overlay, scene, feed, show)
+        self._asked: list[Action] = []  # of the window by panels, for when a picture is done
+        self._app = App(renderer, self._overlay, scene, feed, show, program=self._asked.append)
         self._store = preferences.Store(options.preferences) if options.preferences else None
         self._kept = preferences.Preferences()
         self._unsaved = 0.0  # seconds that the preferences have been others than those kept
@@ -105,6 +106,9 @@ class Window:
             while not window.has_exit:
                 window.switch_to()
                 window.dispatch_events()
+                asked, self._asked[:] = tuple(self._asked), ()
+                for action in asked:
+                    self._handle(action)
                 if self._full_screen_wanted != window.fullscreen:
                     self._full_screen(self._full_screen_wanted)
                 now = time.monotonic()

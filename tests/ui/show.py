@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import moderngl
@@ -13,6 +13,7 @@ from engine.codec import Message
 from engine.prompts import Prompt
 from engine.requests import Change, Request, Shown, Start
 from engine.trace import Trace
+from visualizer.actions import Action
 from visualizer.app import App
 from visualizer.config import ShowOptions
 from visualizer.feed import Feed
@@ -80,6 +81,7 @@ class Stage:
         opening: Trace | None = None,
         prompts: Sequence[Prompt] = PROMPTS,
         size: tuple[int, int] = (320, 240),
+        program: Callable[[Action], None] | None = None,
     ) -> None:
         options = ShowOptions(prompts=tuple(prompts))
         self.source = source
@@ -87,7 +89,9 @@ class Stage:
         self.renderer = Renderer(gl, size, "software")
         first = opening_request(options) if source.live else None
         feed = Feed(source, opening, first)
-        self.app = App(self.renderer, self.overlay, scenes.CATALOG[0], feed, options)
+        self.app = App(
+            self.renderer, self.overlay, scenes.CATALOG[0], feed, options, program=program
+        )
 
     def step(self, seconds: float = 0.0, frames: int = 1) -> None:
         for _ in range(frames):

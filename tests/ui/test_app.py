@@ -320,3 +320,16 @@ def test_a_change_of_speed_is_told(stage_of: Make) -> None:
     assert stage.app.model().message == "Speed 2x"
     stage.step(10.0)
     assert stage.app.model().message == ""
+
+
+def test_what_only_a_window_can_do_is_handed_on_from_the_panels(
+    stage_of: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[act.Action] = []
+    stage = stage_of(ScriptedSource(live=False), opening=HAND, program=asked.append)
+    stage.step()
+    wanted = [act.Quit(), act.Screenshot(panels=True), act.CopyCamera(), act.ToggleFullScreen()]
+    monkeypatch.setattr(stage.overlay, "frame", lambda *_: [*wanted, act.NextTheme()])
+    stage.step()
+    assert asked == wanted
+    assert stage.app.state.theme != "dark"
