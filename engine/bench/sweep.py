@@ -75,7 +75,8 @@ class Tally:
         assert self.engine is not None
         start = Start(text.prompt, text.chat, self.settings, max_new_tokens=tokens)
         session = self.engine.begin(start, self.baseline)
-        self.baseline = session.header.baseline  # measuring it for every reply would take longer
+        if not self.settings.auto_k:  # which begins from it; others need none, and it takes time
+            self.baseline = session.header.baseline
         began = time.perf_counter()
         rounds = list(session.rounds())
         return Reply(tuple(map(_slim, rounds)), time.perf_counter() - began)
