@@ -304,3 +304,13 @@ def test_tiles_lie_on_the_ground_behind_what_stands_and_fade_with_distance(
     assert hidden.sum() == 0
     far = replace(empty(), tiles=tiles_at((0.0, 0.0)), focus=(0.0, 0.5, 40.0))
     assert red(replace(far, camera=above)).sum() == 0
+
+
+def test_a_profiled_frame_is_the_same_frame_and_every_pass_is_timed(renderer: Renderer) -> None:
+    frame = sample.frame("shatter")
+    renderer.draw(frame)
+    plain = renderer.read()
+    seconds = renderer.profile(frame)
+    assert renderer.read() == plain
+    assert {"ground", "glass", "finish"} < set(seconds)
+    assert all(0.0 <= each < 5.0 for each in seconds.values())

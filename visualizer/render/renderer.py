@@ -1,4 +1,4 @@
-"""A frame, drawn. `Renderer.draw` is the list of passes; everything else serves it.
+"""A frame, drawn. `Renderer._passes` is the list of passes; everything else serves it.
 
 The renderer draws into its own framebuffers only. Every pass sets the state it needs and
 trusts nothing an earlier pass, or the UI, has left behind.
@@ -7,7 +7,9 @@ trusts nothing an earlier pass, or the UI, has left behind.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 
 import moderngl
 import numpy as np
@@ -89,9 +91,22 @@ class Renderer:
         self._upload(frame)
         timed = self._frames % TIMED_EVERY == 0
         with self._stopwatch if timed else nullcontext():
-            self._passes(frame)
+            for work in self._passes(frame).values():
+                work()
         self._frames += 1
         collect(self.context)
+
+    def profile(self, frame: Frame, within: Area = WHOLE) -> dict[str, float]:
+        """Draw `frame` and say how many seconds each pass took; waits for every one of them."""
+        self._targets.limit(within)
+        self._upload(frame)
+        clocks = {}
+        for name, work in self._passes(frame).items():
+            clocks[name] = self.context.query(time=True)
+            with clocks[name]:
+                work()
+                self.context.finish()  # rasterisers on the CPU put work off until they must
+        return {name: float(clock.elapsed) * 1e-9 for name, clock in clocks.items()}
 
     def measured(self) -> float | None:
         """Seconds the graphics processor took for a frame; None where none was timed lately.
@@ -102,18 +117,21 @@ class Renderer:
             return None
         return float(self._stopwatch.elapsed) * 1e-9
 
-    def _passes(self, frame: Frame) -> None:
-        self._draw_shadows()
-        self._draw_mirror()
-        self._draw_solid()
-        self._draw_ground()
-        self._draw_shards()
-        self._draw_lettering()
-        self._draw_glass()
-        self._draw_beams()
-        self._targets.resolve(self.context)
-        self._spill_light()
-        self._finish(frame)
+    def _passes(self, frame: Frame) -> dict[str, Callable[[], None]]:
+        """What a frame takes, in order."""
+        return {
+            "shadows": self._draw_shadows,
+            "mirror": self._draw_mirror,
+            "solid": self._draw_solid,
+            "ground": self._draw_ground,
+            "shards": self._draw_shards,
+            "lettering": self._draw_lettering,
+            "glass": self._draw_glass,
+            "beams": self._draw_beams,
+            "resolve": partial(self._targets.resolve, self.context),
+            "bloom": self._spill_light,
+            "finish": partial(self._finish, frame),
+        }
 
     def present(self, window: moderngl.Framebuffer, size: tuple[int, int] | None = None) -> None:
         """Copy the picture onto `window`, filling `size` pixels of it (default: all)."""
