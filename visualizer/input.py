@@ -46,6 +46,8 @@ class UiPort(Protocol):
     def wants_text(self) -> bool: ...
     @property
     def wants_keys(self) -> bool: ...
+    @property
+    def wants_escape(self) -> bool: ...
     def mouse_at(self, position: tuple[float, float] | None) -> None: ...
     def mouse_button(self, button: int, down: bool) -> None: ...
     def wheel(self, x: float, y: float) -> None: ...
@@ -210,7 +212,9 @@ class Input:
         chord = f"ctrl+{name}" if held.ctrl else name
         if chord in keymap.ALWAYS:
             return False
-        return self._ui.wants_text or (self._ui.wants_keys and chord != "escape")
+        if chord == "escape":
+            return self._ui.wants_text or self._ui.wants_escape
+        return self._ui.wants_text or self._ui.wants_keys
 
     def key_released(self, name: str, held: Modifiers) -> None:
         if self._opening:

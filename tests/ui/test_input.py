@@ -30,6 +30,7 @@ class FakeUi:
     def __init__(self) -> None:
         self.wants_text = False
         self.wants_keys = False
+        self.wants_escape = False
         self.buttons: dict[int, bool] = {}
         self.keys: dict[str, bool] = {}
         self.position: tuple[float, float] | None = None
@@ -200,6 +201,9 @@ def test_while_the_panels_have_the_keyboard_only_the_way_out_acts(bench: Bench) 
     for name in ("escape", "f6"):
         bench.input.key_pressed(name, NONE)
     assert bench.actions == [act.Leave(), act.NextPanel()]
+    bench.ui.wants_escape = True
+    bench.input.key_pressed("escape", NONE)
+    assert len(bench.actions) == 2, "an open list is shut first"
 
 
 def test_letters_typed_into_a_box_are_no_shortcuts(bench: Bench) -> None:

@@ -479,6 +479,15 @@ def test_esc_and_a_click_beside_it_close_the_palette(overlay: Overlay) -> None:
     assert overlay.port.wants_mouse(1.0, 1.0), "the stage gets no click meanwhile"
 
 
+def test_esc_shuts_an_open_list(overlay: Overlay) -> None:
+    what = model()
+    click(overlay, what, "drafter")
+    assert overlay.port.wants_escape
+    press(overlay, what, "escape")
+    frames(overlay, what)
+    assert not overlay.port.wants_escape
+
+
 def test_pointing_at_a_number_tells_what_it_is_made_of(
     overlay: Overlay, monkeypatch: pytest.MonkeyPatch
 ) -> None:

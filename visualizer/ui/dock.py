@@ -79,6 +79,7 @@ def _drafter(ui: Ui, model: UiModel, compact: bool) -> None:
         for name in choices:
             if imgui.selectable(name, name == settings.drafter)[0]:
                 ui.emit(act.ChangeSettings(replace(settings, drafter=name)))
+        widgets.esc_closes()
         imgui.end_combo()
     imgui.end_disabled()
     ui.mark("drafter")
@@ -180,6 +181,7 @@ def _curated(ui: Ui, model: UiModel) -> None:
             if imgui.selectable(f"{prompt.title}##{index}", index == draft.curated)[0]:
                 ui.emit(act.ChoosePrompt(index, prompt.text, prompt.chat))
             imgui.set_item_tooltip(prompt.shows)
+        widgets.esc_closes()
         imgui.end_combo()
     ui.mark("curated")
 

@@ -113,8 +113,8 @@ class Overlay:
             palette.draw(ui, layout, state.palette, model.offers)
             panels = [Rect(0, 0, layout.width, layout.height)]  # a click beside it closes it
         anything = imgui.PopupFlags_.any_popup_id | imgui.PopupFlags_.any_popup_level
-        grasping = imgui.is_popup_open("", anything) or imgui.is_any_item_active()
-        self.port.set_panels(panels, bool(grasping))
+        listing = bool(imgui.is_popup_open("", anything))
+        self.port.set_panels(panels, bool(imgui.is_any_item_active()), listing)
 
     def close(self) -> None:
         imgui.destroy_context(self._context)

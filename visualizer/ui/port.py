@@ -42,21 +42,29 @@ class ImguiPort:
     def __init__(self) -> None:
         self._io = imgui.get_io()
         self._panels: tuple[Rect, ...] = ()
-        self._grasping = False
+        self._grasping = self._listing = False
         self._panel: str | None = None
         self._held = Modifiers()
 
-    def set_panels(self, panels: Sequence[Rect], grasping: bool = False) -> None:
-        """The rectangles panels cover this frame; `grasping` while a list or control is open.
+    def set_panels(
+        self, panels: Sequence[Rect], grasping: bool = False, listing: bool = False
+    ) -> None:
+        """The rectangles panels cover this frame.
+
+        `grasping` while a control is held, `listing` while a list is open.
 
         imgui itself knows what lies under the pointer only after its next frame; a press may
         come in the same frame as the move that brought the pointer there.
         """
-        self._panels, self._grasping = tuple(panels), grasping
+        self._panels, self._grasping, self._listing = tuple(panels), grasping, listing
 
     def wants_mouse(self, x: float, y: float) -> bool:
-        return self._grasping or any(
-            panel.x <= x < panel.right and panel.y <= y < panel.bottom for panel in self._panels
+        return (
+            self._grasping
+            or self._listing
+            or any(
+                panel.x <= x < panel.right and panel.y <= y < panel.bottom for panel in self._panels
+            )
         )
 
     @property
@@ -67,6 +75,11 @@ class ImguiPort:
     def wants_keys(self) -> bool:
         """The keyboard moves among the controls."""
         return bool(self._io.config_flags & imgui.ConfigFlags_.nav_enable_keyboard)
+
+    @property
+    def wants_escape(self) -> bool:
+        """A list is open, and Esc shuts it."""
+        return self._listing
 
     def move_by_keys(self, panel: str | None) -> None:
         """Let arrows, Tab and Enter move among the controls of a panel; None: not at all."""

@@ -76,6 +76,7 @@ def _settings(ui: Ui, rect: Rect, model: UiModel, size: float) -> float:
         for value in SPEEDS:
             if imgui.selectable(f"{value:g}x", value == model.clock.speed)[0]:
                 ui.emit(act.SetSpeed(value))
+        widgets.esc_closes()
         imgui.end_combo()
     imgui.set_item_tooltip("Speed ([ and ])")
     return x - 8 * unit
@@ -94,6 +95,7 @@ def _cameras(ui: Ui, preset: Preset, width: float, narrow: bool) -> None:
             for index, label in enumerate(labels):
                 if imgui.selectable(label, index == current)[0]:
                     chosen = index
+            widgets.esc_closes()
             imgui.end_combo()
     ui.mark("camera")
     if chosen is not None:

@@ -62,6 +62,12 @@ def area(name: str, width: float, height: float) -> bool:
     return bool(imgui.invisible_button(name, size, imgui.ButtonFlags_.enable_nav))
 
 
+def esc_closes() -> None:
+    """Called within an open list: Esc shuts it."""
+    if imgui.is_key_pressed(imgui.Key.escape):
+        imgui.close_current_popup()
+
+
 def explained(style: Style, name: str, rect: Rect, lines: tuple[str, ...]) -> None:
     """Whoever points at `rect`, or comes there by keyboard, is told these lines.
 
