@@ -40,6 +40,9 @@ MEMORY = 20.0
 DOUBT = 3.0
 """Rounds that must be seen at a position before its own rate outweighs its predecessor's."""
 
+HOPE = 0.75
+"""Chance of a first guess before any was seen: high, for asking teaches and silence does not."""
+
 EXPLORE_AFTER = 12
 PROBE_AFTER, PROBE_SELDOM = 16, 64
 """Rounds without guesses before a probe; after each one in vain twice as many, up to that."""
@@ -248,7 +251,7 @@ class Learned:
 
     def survival(self, most: int) -> list[float]:
         """Chance that all of the first 1, 2, … `most` guesses are accepted."""
-        return list(accumulate(_chained(self.accepted[:most], 0.5), mul))
+        return list(accumulate(_chained(self.accepted[:most], HOPE), mul))
 
     def costs(self, most: int) -> list[float]:
         """Seconds of a round that asks for 0, 1, … `most` guesses.
