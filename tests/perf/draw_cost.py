@@ -2,8 +2,8 @@
 
     python tests/perf/draw_cost.py [--sizes 1920x1080 3840x2160] [--qualities high ultra]
 
-A target pass and a shatter of a bundled run, the median of a few frames of each, by the
-processor's own clock. Where the CPU draws these are its seconds.
+A target pass and a shatter of a bundled run, the median of a few frames of each, every pass
+waited for.
 """
 
 from __future__ import annotations
