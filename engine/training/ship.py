@@ -192,8 +192,10 @@ def _further(sampled: Facts) -> str:
     later = sampled.get("alpha_by_guess", [])[1:]
     if not later:
         return ""
-    return " Of the guesses after it, the ones before being right: " + ", ".join(
-        f"{alpha:.3f}" for alpha in later
+    return (
+        " Of the guesses after it, the ones before being right: "
+        + ", ".join(f"{alpha:.3f}" for alpha in later)
+        + "."
     )
 
 
