@@ -140,6 +140,8 @@ def test_a_click_on_a_guess_opens_the_drawer_and_esc_shuts_it(stage_of: Make) ->
 def test_every_thing_of_every_round_lays_out(stage_of: Make) -> None:
     stage = paused_at(stage_of, REJECTING)
     stage.app.handle(act.ToggleReduceMotion())
+    stage.app.handle(act.Inspect())
+    stage.step()  # the drawer is out
     for each in RUN.rounds:
         for moment in ("drops", "close", "verdicts", "settle"):
             span = getattr(LINE.spans[each.index], moment)
@@ -147,7 +149,7 @@ def test_every_thing_of_every_round_lays_out(stage_of: Make) -> None:
             stage.app.handle(act.Seek(first.end if first else 0.0))
             for slot in microscope.slots_of(each):
                 stage.app.handle(act.Select(pick.encode(each.index, slot)))
-                stage.step()
+                stage.overlay.frame(stage.app.model(), (640, 480), 1.0, 1 / 60)
                 assert "microscope" in stage.overlay.marks
 
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from visualizer.preferences import VARIABLE, Preferences, Store, default_path, parse, text_of
@@ -67,7 +67,7 @@ def test_bytes_that_are_no_text_are_no_crash(store: Store) -> None:
     assert store.notice
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50)
 @given(st.dictionaries(st.sampled_from(list(Preferences.__slots__)), JSON))
 def test_a_value_that_makes_no_sense_costs_only_itself(wrong: dict[str, object]) -> None:
     body = {**json.loads(text_of(ODD)), **wrong}
