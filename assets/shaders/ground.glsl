@@ -5,9 +5,11 @@
 
 #ifdef VERTEX
 in vec2 place;  // -1..1
-out vec3 world;
+out vec3 world, shade;  // shade: place in the shadow map, which is flat as the floor is
+const float LIFT = 0.05;  // off the floor, where shadows are looked up
 void main() {
     world = vec3(focus.x + place.x * 60.0, 0.0, focus.z + place.y * 60.0);
+    shade = (light_projection * vec4(world.x, LIFT, world.z, 1.0)).xyz * 0.5 + 0.5;
     gl_Position = view_projection * vec4(world, 1.0);
 }
 #endif
@@ -15,7 +17,7 @@ void main() {
 #ifdef FRAGMENT
 #include "lighting.glsl"
 uniform sampler2D reflection;
-in vec3 world;
+in vec3 world, shade;
 layout(location = 0) out vec4 result;
 void main() {
     float away = distance(world.xz, focus.xz);
@@ -25,7 +27,7 @@ void main() {
         result = vec4(behind, 1.0);
         return;
     }
-    float sun = light_direction.y * shadow(world, vec3(0.0, 1.0, 0.0));
+    float sun = light_direction.y * shadow_at(shade);
     float pool = 0.75 + 0.7 * exp(-away * away * 0.02);  // the key light is aimed at the round
     vec3 up = vec3(0.0, 1.0, 0.0);
     vec3 color = ground_color.rgb * ((ambient.rgb + key.rgb * sun) * pool + lamp_light(world, up));

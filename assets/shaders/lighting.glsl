@@ -5,11 +5,9 @@ uniform sampler2DShadow shadow_map;
 const float SHADOW_RADIUS = 2.2;  // texels of the shadow map
 const float PI = 3.14159265;
 
-// 1 lit .. 0 in shadow. A fixed spiral of taps: no noise, so nothing crawls in a video.
-float shadow(vec3 world, vec3 surface) {
-    float texel_size = 2.0 * focus.w / float(textureSize(shadow_map, 0).x);
-    vec4 clip = light_projection * vec4(world + surface * 1.8 * texel_size, 1.0);
-    vec3 at = clip.xyz * 0.5 + 0.5;
+// 1 lit .. 0 in shadow, at a place of the shadow map. A fixed spiral of taps: no noise, so
+// nothing crawls in a video.
+float shadow_at(vec3 at) {
     vec2 border = 1.0 - smoothstep(0.42, 0.5, abs(at.xy - 0.5));
     float inside = border.x * border.y;
     if (inside <= 0.0 || at.z >= 1.0) return 1.0;
@@ -22,6 +20,12 @@ float shadow(vec3 world, vec3 surface) {
         sum += texture(shadow_map, vec3(at.xy + offset, at.z - 0.0015));
     }
     return mix(1.0, sum / float(TAPS), inside);
+}
+
+float shadow(vec3 world, vec3 surface) {
+    float texel_size = 2.0 * focus.w / float(textureSize(shadow_map, 0).x);
+    vec4 clip = light_projection * vec4(world + surface * 1.8 * texel_size, 1.0);
+    return shadow_at(clip.xyz * 0.5 + 0.5);
 }
 
 // What a mirror would show: a gradient, and one softbox high on the left.
