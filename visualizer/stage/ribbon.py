@@ -8,6 +8,7 @@ no more than one of a short run.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -16,10 +17,10 @@ from numpy.typing import NDArray
 
 from visualizer.stage import blocks
 from visualizer.stage.easing import ease
-from visualizer.stage.frame import TILE
-from visualizer.stage.layout import DEPTH, PITCH, Page, Place, Slot
+from visualizer.stage.frame import TILE, joined
+from visualizer.stage.layout import DEPTH, PITCH, Page, Place, PromptPlace, Slot
 from visualizer.stage.stand import LINES_BACK
-from visualizer.stage.theme import RGB, Theme, theme
+from visualizer.stage.theme import RGB, theme
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.void]
@@ -91,7 +92,6 @@ def _tiles(past: _Past, line: float) -> Rows:
 @lru_cache(maxsize=8)
 def _past(page: Page, count: int, line: int, theme_name: str) -> _Past:
     """What is left of the prompt and of `count` rounds when `line` is in front."""
-    colors = theme(theme_name)
     recent: list[Place] = []
     for place in reversed(page.places[:count]):
         if place.cursor_line < line - LINES_BACK - LONGEST:
@@ -104,28 +104,37 @@ def _past(page: Page, count: int, line: int, theme_name: str) -> _Past:
     if page.prompt.slots and page.prompt.line > line - LINES_BACK:
         matters.insert(0, blocks.prompt(page.prompt, theme_name))
         slots[:0] = page.prompt.slots
-    flat = [each for place in recent for each in _flat(place, colors)]
+    flats = [_flat(place, theme_name) for place in recent]
     if page.prompt.line >= line - LINES_BACK - LONGEST:
-        grey = colors.linear("prompt")
-        flat[:0] = [(slot, grey) for slot in page.prompt.slots]
-    tiles = np.zeros(len(flat), TILE)
-    if flat:
-        tiles["center"] = [(slot.center, FLOOR, slot.z) for slot, _ in flat]
-        tiles["half"] = [(slot.width / 2, DEPTH / 2) for slot, _ in flat]
-        tiles["color"] = [(*color, TILE_INK) for _, color in flat]
+        flats.insert(0, _flat_prompt(page.prompt, theme_name))
     return _Past(
         matter=blocks.merged(matters),
         lines=np.array([slot.line for slot in slots], float),
-        tiles=tiles,
-        tile_lines=np.array([slot.line for slot, _ in flat], float),
+        tiles=joined([rows for rows, _ in flats]) if flats else np.zeros(0, TILE),
+        tile_lines=np.concatenate([lines for _, lines in flats]) if flats else np.zeros(0),
     )
 
 
-def _flat(place: Place, colors: Theme) -> list[tuple[Slot, RGB]]:
-    """Slots that a round has filled, in the colour that tells where each token came from."""
+@lru_cache(maxsize=1024)
+def _flat(place: Place, theme_name: str) -> tuple[Rows, Floats]:
+    """Tiles of what a round has written, and their lines: the colours tell where from."""
+    colors = theme(theme_name)
     committed = colors.linear("committed")
-    tokens: list[tuple[Slot, RGB]] = [(slot, committed) for slot in place.guesses[: place.accepted]]
-    if place.emitted:
-        own = committed if place.role == "target" else colors.linear(place.role)
-        tokens.append((place.emitted, own))
-    return tokens
+    own = committed if place.role == "target" else colors.linear(place.role)
+    slots = place.kept
+    return _laid(slots, [committed] * place.accepted + [own] * (len(slots) - place.accepted))
+
+
+@lru_cache(maxsize=16)
+def _flat_prompt(prompt: PromptPlace, theme_name: str) -> tuple[Rows, Floats]:
+    """Tiles of the prompt, and their lines."""
+    return _laid(prompt.slots, [theme(theme_name).linear("prompt")] * len(prompt.slots))
+
+
+def _laid(slots: Sequence[Slot], colors: Sequence[RGB]) -> tuple[Rows, Floats]:
+    tiles = np.zeros(len(slots), TILE)
+    if slots:
+        tiles["center"] = [(slot.center, FLOOR, slot.z) for slot in slots]
+        tiles["half"] = [(slot.width / 2, DEPTH / 2) for slot in slots]
+        tiles["color"] = [(*color, TILE_INK) for color in colors]
+    return tiles, np.array([slot.line for slot in slots], float)
