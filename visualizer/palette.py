@@ -50,7 +50,10 @@ def commands(
         for index, each in enumerate(prompts)
     ]
     changes = [(f"Drafter: {name}", replace(settings, drafter=name)) for name in drafters]
-    changes += [(f"K: {k} guesses", replace(settings, k=k, auto_k=False)) for k in range(MAX_K + 1)]
+    changes += [
+        (f"K: {k} guess{'' if k == 1 else 'es'}", replace(settings, k=k, auto_k=False))
+        for k in range(MAX_K + 1)
+    ]
     changes.append(("K: auto, as many guesses as pay", replace(settings, auto_k=True)))
     changes += [
         (f"Draft quality {share} %", replace(settings, quality=float(share)))
