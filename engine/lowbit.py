@@ -12,10 +12,12 @@ Knows tensors, nothing of decoding.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -164,10 +166,25 @@ def join(matrices: Sequence[Codes]) -> Codes:
     return Codes(*map(torch.cat, zip(*(each.parts for each in matrices), strict=True)))
 
 
-def stack(matrices: Iterator[Codes]) -> Codes:
-    """Matrices of one form and shape along a new first axis."""
-    parts = zip(*(each.parts for each in matrices), strict=True)
-    return Codes(*(torch.stack(part) for part in parts))
+def stack(matrices: Iterable[Codes]) -> Codes:
+    """Matrices of one form and shape along a new first axis, where they are read fastest."""
+    stacked = []
+    for part in zip(*(each.parts for each in matrices), strict=True):
+        first = part[0]
+        room = on_large_pages((len(part), *first.shape), first.dtype, str(first.device))
+        stacked.append(torch.stack(part, out=room))
+    return Codes(*stacked)
+
+
+def on_large_pages(shape: tuple[int, ...], dtype: torch.dtype, device: str) -> Tensor:
+    """Uninitialised memory; on a CPU numpy's, which asks Linux for large pages.
+
+    Reading weights is what decoding waits for, and small pages slow it down.
+    """
+    if device != "cpu":
+        return torch.empty(shape, dtype=dtype, device=device)
+    size = math.prod(shape) * dtype.itemsize
+    return torch.from_numpy(np.empty(size, np.uint8)).view(dtype).view(shape)
 
 
 def copy_of(weights: Weights, width: Width) -> Weights:
@@ -193,5 +210,5 @@ def copy_of(weights: Weights, width: Width) -> Weights:
         output=rounded(weights.output),
         gate_up=rounded(weights.gate_up),
         down=rounded(weights.down),
-        head=head if isinstance(head, Codes) else encode(head, HEAD_WIDTH),
+        head=head if isinstance(head, Codes) else stack([encode(head, HEAD_WIDTH)])[0],
     )

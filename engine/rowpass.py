@@ -85,13 +85,15 @@ def _multiply(weight: Any, layer: int, first: int, last: int, x: Floats, out: Fl
     if rows < 4:
         n = _multiply_few(weight, layer, first, last, x, out)
     else:
-        tiles = (rows + WIDEST - 1) // WIDEST
+        # Codes need registers of their own: for the numbers being decoded, for a group's sums.
+        widest = WIDEST if len(weight) == 1 else min(WIDEST, 5)
+        tiles = (rows + widest - 1) // widest
         while n + HEIGHT <= last:
             for tile in range(tiles):
                 row = tile * rows // tiles
                 count = (tile + 1) * rows // tiles - row
                 half = min(tile, 1) if tiles > 1 else -1
-                if count == 6:
+                if len(weight) == 1 and count == 6:
                     dot_tile(HEIGHT, 6, weight, layer, n, x, row, out, row, half)
                 elif count == 5:
                     dot_tile(HEIGHT, 5, weight, layer, n, x, row, out, row, half)

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -159,7 +158,7 @@ class Weights:
             parts = [[f"layers.{i}.{name}.weight" for name in names] for i in range(config.layers)]
             rows = sum(take(name).shape[0] for name in parts[0])
             shape = (config.layers, rows, *take(parts[0][0]).shape[1:])
-            stacked = _empty(shape, dtype, device)
+            stacked = lowbit.on_large_pages(shape, dtype, device)
             for layer, layer_names in zip(stacked, parts, strict=True):
                 torch.cat([take(name) for name in layer_names], out=layer)
             return stacked
@@ -174,7 +173,7 @@ class Weights:
             return lowbit.stack(lowbit.join(layer) for layer in coded)
 
         if embedding is None:
-            table = _empty((config.vocab_size, config.hidden_size), dtype, device)
+            table = lowbit.on_large_pages((config.vocab_size, config.hidden_size), dtype, device)
             table.copy_(take("embed_tokens.weight"))
         else:
             table = embedding
@@ -184,7 +183,7 @@ class Weights:
         if ids is not None:
             head = table[ids].contiguous()
         elif isinstance(scores, Codes):
-            head = scores
+            head = lowbit.stack([scores])[0]
         elif "lm_head.weight" in named:
             head = take("lm_head.weight")
         weights = cls(
@@ -232,16 +231,6 @@ class Weights:
             gate_up=self.gate_up[:count],
             down=self.down[:count],
         )
-
-
-def _empty(shape: tuple[int, ...], dtype: torch.dtype, device: str) -> Tensor:
-    """Uninitialised memory; for float32 on a CPU numpy's, which asks Linux for large pages.
-
-    Reading weights is what decoding waits for, and small pages slow it down.
-    """
-    if device == "cpu" and dtype == torch.float32:
-        return torch.from_numpy(np.empty(shape, np.float32))
-    return torch.empty(shape, dtype=dtype, device=device)
 
 
 def _read_safetensors(folder: Path) -> dict[str, Tensor]:
