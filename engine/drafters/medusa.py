@@ -48,7 +48,8 @@ class Heads:
     def logits(self, feature: Tensor) -> Tensor:
         """What each head says after the target's feature (hidden,): (heads, V)."""
         mapped = self.maps @ feature.to(self.maps)  # (heads, hidden)
-        block = torch.einsum("nij,nj->ni", self.blocks, mapped)
+        # One by one: a batched product of so narrow operands takes ten times as long.
+        block = torch.stack([each @ row for each, row in zip(self.blocks, mapped, strict=True)])
         return self.score(mapped + F.silu(block))
 
 
