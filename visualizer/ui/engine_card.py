@@ -27,7 +27,7 @@ def draw(ui: Ui, engine: EngineView) -> None:
     elif engine.state is not None and engine.state.phase == "failed":
         _failure(ui, "No live engine", engine.state.detail, restart=True)
     elif engine.problem is not None:
-        _failure(ui, "The run failed", engine.problem, restart=False)
+        _failure(ui, "This run did not come", engine.problem, restart=False)
     elif engine.expected and (engine.state is None or engine.state.phase in _PHASES):
         _progress(ui, engine.state)
     elif engine.busy is not None:
