@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from filelock import FileLock
 from torch import Tensor
 
 from engine import devices
@@ -33,6 +34,9 @@ from engine.lowbit import Codes
 
 MAX_ROWS = 32
 """Most rows of one compiled pass; longer feeds are cut into such passes."""
+
+_prepared: set[tuple[Any, ...]] = set()
+"""Forms of weights whose machine code this process has."""
 
 
 class Team:
@@ -210,6 +214,23 @@ class RowKernel:
         self._embedding = _array(weights.embedding)
         self._rope = tuple(map(_array, rope_table(weights.config, context)))
         self._scratch: dict[int, Any] = {}
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Make the machine code for this form of weights, or read it, in one process at a time.
+
+        numba numbers the files of its cache by what it finds there: two processes that compile
+        for different forms at once would take one number, and then run each other's code.
+        """
+        import numba
+
+        form = numba.typeof(self._matrices), numba.typeof(self._head)
+        if form in _prepared:
+            return
+        with FileLock(Path(numba.config.CACHE_DIR) / "lock"):
+            like = self._weights.embedding
+            self.logits(self.hidden([0], 0, Cache(self._weights.config, 1, like.dtype, "cpu")))
+        _prepared.add(form)
 
     def first_layers(self, count: int) -> RowKernel:
         return RowKernel(self._weights.first_layers(count), self._context, self._team)

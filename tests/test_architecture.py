@@ -44,6 +44,7 @@ ENGINE_LIBRARIES = {
     "safetensors",
     "gguf",
     "platformdirs",
+    "filelock",
     "jinja2",
     "rich",
 }

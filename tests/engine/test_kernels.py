@@ -8,10 +8,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 import tiny
 import torch
+from filelock import FileLock
 from torch import Tensor
 
 from engine import kernels
@@ -228,6 +230,27 @@ def test_compiled_code_is_kept_by_the_state_of_its_sources(
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("VERIFYBOX_CACHE", str(tmp_path / "file"))
     assert kernels._code_folder().is_dir()
+
+
+def test_a_form_of_weights_is_compiled_by_one_process_at_a_time(
+    rows: kernels.Kernels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "_prepared", set())
+    made = threading.Event()
+
+    def make() -> None:
+        rows.kernel(LANED, 16)
+        made.set()
+
+    with FileLock(Path(numba.config.CACHE_DIR) / "lock"):  # as another process would hold it
+        maker = threading.Thread(target=make)
+        maker.start()
+        assert not made.wait(0.5)
+    assert made.wait(60)
+    maker.join()
+
+    with FileLock(Path(numba.config.CACHE_DIR) / "lock"):
+        rows.kernel(LANED, 16)  # a form this process has waits for nobody
 
 
 def test_a_team_does_its_job_on_every_thread() -> None:
