@@ -39,7 +39,6 @@ def prepare(kind: str, plan: teacher.Plan, recipe: Recipe, start: Path | None) -
         if not checkpoint.exists():
             rows = [plan.corpus.row(int(row)) for row in plan.order[: recipe.fitting_rows]]
             student.begin(plan.target, rows)
-            write_checkpoint(Trainer(student, recipe, machine.working_dtype()).state(), checkpoint)
     else:
         student = load(start, plan.target)
         if (student.kind, student.shape.layers) != (kind, recipe.layers):
@@ -48,6 +47,8 @@ def prepare(kind: str, plan: teacher.Plan, recipe: Recipe, start: Path | None) -
     if checkpoint.exists():
         trainer.restore(torch.load(checkpoint, machine.device(), weights_only=True))
         print(f"continuing from {trainer.progress.visits:,} visits", flush=True)
+    else:  # what was solved for need not be solved again
+        write_checkpoint(trainer.state(), checkpoint)
     return trainer
 
 
