@@ -41,7 +41,7 @@ Stills = list[Image.Image]
 def stills(app: App, rounds: Sequence[int], phases: Sequence[str]) -> Stills:
     """One picture for each beat of these rounds (or those of some phases), just before it."""
     pictures = []
-    timeline = app._timeline
+    timeline = app.timeline
     assert timeline is not None
     for index in rounds:
         for beat in timeline.spans[index].beats:
