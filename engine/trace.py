@@ -57,7 +57,8 @@ class Guess:
 
     `draw` is None when the token was discarded (never judged). `origin` is the position
     of the text it was copied from, when the drafter copies. `source` names the part of the
-    drafter that proposed it ("n-gram", "store", "model", …).
+    drafter that proposed it ("n-gram", "store", "model", …). In a tree `parent` is the slot of
+    the guess it follows, -1 for the text itself; None in a chain, where it follows the one before.
     """
 
     token: Token
@@ -70,6 +71,7 @@ class Guess:
     target_law: Law
     source: str
     origin: int | None = None
+    parent: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +165,26 @@ class Round:
 
     @property
     def accepted(self) -> int:
-        """Length of the accepted prefix."""
-        return sum(guess.verdict == "accepted" for guess in self.guesses)
+        """Length of the accepted prefix; in a tree, of the accepted path."""
+        return len(self.path)
+
+    @property
+    def path(self) -> tuple[int, ...]:
+        """Slots of the accepted guesses, in the order in which they joined the text."""
+        return tuple(i for i, guess in enumerate(self.guesses) if guess.verdict == "accepted")
+
+    @property
+    def is_tree(self) -> bool:
+        """Whether any guess may have siblings."""
+        return any(guess.parent is not None for guess in self.guesses)
+
+    @property
+    def parents(self) -> tuple[int, ...]:
+        """Of each guess, the slot of the one it follows; -1 for the text itself."""
+        return tuple(
+            slot - 1 if guess.parent is None else guess.parent
+            for slot, guess in enumerate(self.guesses)
+        )
 
     @property
     def draft_seconds(self) -> float:
@@ -178,7 +198,7 @@ class Round:
     @property
     def committed(self) -> tuple[Token, ...]:
         """The tokens this round adds to the text, in order."""
-        kept = tuple(guess.token for guess in self.guesses[: self.accepted])
+        kept = tuple(self.guesses[slot].token for slot in self.path)
         return kept if self.emitted is None else (*kept, self.emitted.token)
 
 
