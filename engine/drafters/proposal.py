@@ -77,6 +77,9 @@ class Step:
 class Proposal:
     """The n <= k guesses of a round. `laws` holds the law (V,) each token was drawn from.
 
+    In a tree `parents` has the slot of the guess that each follows, -1 for the text, and comes
+    before it; siblings are in the order they are judged, each with its law given the elder ones
+    (see `verification.verify_tree`). None: a chain.
     `tokens` and `step_seconds` may be known to a device only, until somebody looks at them.
     """
 
@@ -85,6 +88,7 @@ class Proposal:
     sources: tuple[str, ...] = ()
     origins: tuple[int | None, ...] = ()
     step_seconds: Sequence[float] = ()
+    parents: tuple[int, ...] | None = None
 
     def draft_probs(self, like: Tensor) -> Tensor:
         """The laws as one tensor (n, V), on the device and in the width of `like` (…, V)."""
