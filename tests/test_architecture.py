@@ -33,6 +33,7 @@ STDLIB_ENGINE = {
     "terminal",
     "doctor",
     "wordkinds",
+    "families",
 }
 ENGINE_LIBRARIES = {
     "torch",
@@ -115,7 +116,7 @@ def may_import(path: Path, name: str) -> bool:
         return standard or root == "engine" or root in ENGINE_LIBRARIES
     pure = package == "scenes" or relative.parts[:2] == ("visualizer", "stage")
     if pure:
-        mine = ("visualizer.stage", "engine.trace", "engine.stats")
+        mine = ("visualizer.stage", "engine.trace", "engine.stats", "engine.families")
         if package == "scenes" and relative.stem == "__init__":
             mine = (*mine, "scenes")
         return (standard and root not in CLOCKS_AND_CHANCE) or within(name, "numpy", *mine)
