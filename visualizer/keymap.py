@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from visualizer import actions as act
@@ -110,6 +111,7 @@ def spoken(key: str) -> str:
     return "+".join(_SPOKEN.get(part, part.capitalize()) for part in (*held, name))
 
 
+@lru_cache(maxsize=256)
 def keys_of(action: Action) -> str:
     """The keys of an action, as people know them; "" when it has none."""
     found = next((each.keys for each in COMMANDS if each.action == action), ())

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from show import hand_run
 
 from engine.trace import Token, join_text
-from visualizer.ui.textbar import DRAFTED, Stretch, flow, painted, tail
+from visualizer.ui.textbar import (
+    BLOCK,
+    DRAFTED,
+    Run,
+    Stretch,
+    flow,
+    merged,
+    painted,
+    settled,
+    tail,
+)
 
 RUN = hand_run()
 
@@ -81,3 +92,41 @@ def test_bytes_of_one_character_stay_whole_across_origins() -> None:
     emitted = replace(each.emitted, token=Token(2, "".join(rest)))  # type: ignore[type-var]
     broken = replace(each, guesses=(guess,), emitted=emitted)
     assert painted([broken], " 日", 100) == [(" 日", DRAFTED)]
+
+
+# --- remembered lines ----------------------------------------------------------------------
+
+
+@given(
+    st.lists(st.sampled_from(["a", " an", " the", "\n", " 日本", "  "]), max_size=700),
+    st.integers(4, 60),
+)
+def test_lines_found_block_by_block_are_those_of_the_whole_text(
+    parts: list[str], width: int
+) -> None:
+    """What is written is broken once; blocks cut anywhere but at a gap would show here."""
+    text, end = "".join(parts), [("ok", "accepted"), (" and", "guess")]
+    cuts = [settled(text, block) for block in range(1, len(text) // BLOCK + 1)]
+    assume(all(text[cut - 1] != " " == text[cut] for cut in cuts))
+    lines: list[list[Run]] = []
+    for start, cut in pairwise([0, *cuts]):
+        lines = flow([(text[start:cut], "committed")], width, len, lines)
+    last = text[cuts[-1] if cuts else 0 :]
+    lines = flow([(last, "committed"), *end], width, len, lines)
+    assert joined(lines) == joined(flow([(text, "committed"), *end], width, len))
+
+
+def test_a_block_cut_in_the_middle_of_a_word_breaks_it_elsewhere() -> None:
+    words = [("The molecules", "committed")]
+    cut = flow([("cules", "committed")], 10, len, flow([("The mole", "committed")], 10, len))
+    assert joined(cut) != joined(flow(words, 10, len))
+
+
+def test_a_merged_line_is_the_same_line() -> None:
+    (line,) = flow([("one two", "committed"), (" three four", DRAFTED)], 40, len)
+    runs = merged(line)
+    assert [(run.text, run.x) for run in runs] == [("one two", 0), (" three", 7), (" four", 13)]
+
+
+def joined(lines: list[list[Run]]) -> list[str]:
+    return ["".join(run.text for run in line).rstrip() for line in lines]

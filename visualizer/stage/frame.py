@@ -44,10 +44,29 @@ SPHERE = np.dtype(
     [
         ("center", "f4", 3),
         ("radius", "f4"),
-        ("color", "f4", 4),
+        ("color", "f4", 4),  # linear RGB, and opacity: below 1 what is behind shows through
         ("glow", "f4"),  # added emission; 0 calm, 1 full pulse
+        ("unlit", "f4"),  # share of the height, from above, that the glow has not reached
+        ("layers", "f4"),  # fine grooves part it into so many slices; 0 for none
+        ("levels", "f4"),  # its roundness has so many steps from pole to pole; 0 for no steps
+        ("squash", "f4"),  # 0 a ball; else a disc whose height is 1 - squash of a ball's
     ]
 )
+"""A round body: a ball, a ball with facets, or a disc."""
+
+RIBBON = np.dtype(
+    [
+        ("start", "f4", 3),  # the four points of a cubic Bézier curve, world units
+        ("rise", "f4", 3),
+        ("fall", "f4", 3),
+        ("end", "f4", 3),
+        ("width", "f4"),  # half of it, world units
+        ("head", "f4"),  # share of the curve that is an arrow's head; 0 for none
+        ("span", "f4", 2),  # shares of the curve where the drawn part begins and ends
+        ("color", "f4", 4),  # linear RGB, opacity
+    ]
+)
+"""A thin band of light along a curve, turned to the viewer: something that goes somewhere."""
 
 BEAM = np.dtype(
     [
@@ -84,7 +103,12 @@ WIDTHS = (1.0, 2.0, 3.6)
 
 
 def joined(rows: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
-    """Arrays of one of these dtypes as one. (numpy would first reconcile all their fields.)"""
+    """Arrays of one of these dtypes as one. (numpy would first reconcile all their fields.)
+
+    A single array is handed back as it is: what is joined is not to be written to.
+    """
+    if len(rows) == 1:
+        return rows[0]
     dtype = rows[0].dtype
     plain = np.concatenate([each.view(f"V{dtype.itemsize}") for each in rows])
     return plain.view(dtype)
@@ -145,12 +169,16 @@ class Frame:
     shatters: NDArray[np.void] = field(default_factory=lambda: _none(SHATTER))
     spheres: NDArray[np.void] = field(default_factory=lambda: _none(SPHERE))
     beams: NDArray[np.void] = field(default_factory=lambda: _none(BEAM))
+    ribbons: NDArray[np.void] = field(default_factory=lambda: _none(RIBBON))
     tiles: NDArray[np.void] = field(default_factory=lambda: _none(TILE))
     glyphs: NDArray[np.void] = field(default_factory=lambda: _none(GLYPH))
 
     def equals(self, other: Frame) -> bool:
         """Same picture, byte for byte (live against replay, any order of composing)."""
-        arrays = ("solids", "glass", "boxes", "shatters", "spheres", "beams", "tiles", "glyphs")
+        arrays = (
+            *("solids", "glass", "boxes", "shatters"),
+            *("spheres", "beams", "ribbons", "tiles", "glyphs"),
+        )
         return (
             self.camera == other.camera
             and self.lighting == other.lighting

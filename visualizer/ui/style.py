@@ -59,24 +59,24 @@ class Style:
         self._applied: tuple[float, str] | None = None
         self.unit = 1.0
         self.palette = palette_of("dark")
-        self._theme = "dark"
+        self.theme = "dark"
 
     def apply(self, unit: float, theme: str) -> None:
         """Set sizes and colours for `unit` window units per design pixel."""
         if self._applied == (unit, theme):
             return
         self._applied = (unit, theme)
-        self.unit, self._theme, self.palette = unit, theme, palette_of(theme)
+        self.unit, self.theme, self.palette = unit, theme, palette_of(theme)
         _set_sizes(unit)
         _set_colors(self.palette)
 
     def role(self, role: str, opacity: float = 1.0) -> Rgba:
         """The colour of a role of the picture language (guess, committed, …)."""
-        return (*theme_of(self._theme).srgb(role), opacity)
+        return (*theme_of(self.theme).srgb(role), opacity)
 
     def ink(self, role: str) -> Rgba:
         """The colour of a role for words on a panel: as much towards the text's as they need."""
-        return ink(self._theme, role)
+        return ink(self.theme, role)
 
     def push(self, size: float, bold: bool = False) -> None:
         """Use a font of `size` design pixels until `imgui.pop_font`."""

@@ -25,7 +25,10 @@ from visualizer.ui.style import SMALL_SIZE, Rgba, mixed
 
 TEXT_SIZE = 21.0
 TAIL = 900
-"""Characters laid out per frame: more than the bar can show at any size."""
+"""Characters of painted text that are laid out: more than the bar can show at any size."""
+
+BLOCK = 300
+"""Characters of the text whose lines are broken once and then remembered."""
 
 ACCEPTED = "accepted"  # a guess that passed and is not committed yet
 DRAFTED = "drafted"  # committed, and somebody else's guess
@@ -57,14 +60,64 @@ def draw(ui: Ui, rect: Rect, model: UiModel) -> None:
         rows = max(int((rect.height - 8 * unit) // step), 1)
         painted = model.state.painted and model.timeline is not None
         room = rect.width - 2 * pad - (_legend(ui, rect, model) if painted else 0.0)
-        told = painted_sentence(model) if painted else sentence(model.hud)
-        known = [(widgets.legible(text), role) for text, role in tail(told, TAIL)]
-        lines = flow(known, room, _measure)[-rows:]
+        if painted:
+            lines = _painted_lines(tuple(painted_sentence(model)), room, rows, unit)
+        else:
+            lines = _lines(tuple(sentence(model.hud)), room, rows, unit)
         y = rect.y + (rect.height - step * rows) / 2
         for line in lines:
             for run in line:
                 _draw_run(ui, run, rect.x + pad + run.x, y)
             y += step
+
+
+# What is laid out changes with a verdict, not with a frame. `unit` stands for the size of the
+# font that it is measured with.
+
+
+@lru_cache(maxsize=4)
+def _lines(stretches: tuple[Stretch, ...], room: float, rows: int, unit: float) -> list[list[Run]]:
+    """The last `rows` lines of the sentence. Lines that are written never break anew."""
+    first = next((i for i, (_, role) in enumerate(stretches) if role == "committed"), None)
+    if first is None:
+        return _broken(stretches, room, rows, ())
+    text, rest = stretches[first][0], stretches[first + 1 :]
+    cut = settled(text, len(text) // BLOCK)
+    before = _settled(stretches[:first], text[:cut], room, rows, unit)
+    return _broken(((text[cut:], "committed"), *rest), room, rows, before)
+
+
+@lru_cache(maxsize=4)
+def _painted_lines(
+    stretches: tuple[Stretch, ...], room: float, rows: int, unit: float
+) -> list[list[Run]]:
+    return _broken(tail(stretches, TAIL), room, rows, ())
+
+
+@lru_cache(maxsize=512)
+def _settled(
+    before: tuple[Stretch, ...], text: str, room: float, rows: int, unit: float
+) -> list[list[Run]]:
+    """The last lines of a text that only grows, found from those of its earlier blocks."""
+    if not text:
+        return _broken(before, room, rows, ())
+    cut = settled(text, (len(text) - 1) // BLOCK)
+    earlier = _settled(before, text[:cut], room, rows, unit)
+    return _broken(((text[cut:], "committed"),), room, rows, earlier)
+
+
+def settled(text: str, blocks: int) -> int:
+    """Where the first `blocks` blocks of `text` end: before a gap, if there is one near."""
+    end = blocks * BLOCK
+    near = text[end - BLOCK // 2 : end]
+    return end - len(near) + len(near[: near.rfind(" ")].rstrip(" ")) if " " in near else end
+
+
+def _broken(
+    stretches: Iterable[Stretch], room: float, rows: int, before: Sequence[list[Run]]
+) -> list[list[Run]]:
+    known = ((widgets.legible(text), role) for text, role in stretches)
+    return [merged(line) for line in flow(known, room, _measure, before)[-rows:]]
 
 
 def sentence(hud: Hud, committed: Sequence[Stretch] | None = None) -> list[Stretch]:
@@ -165,14 +218,18 @@ def tail(stretches: Iterable[Stretch], characters: int) -> list[Stretch]:
 
 
 def flow(
-    stretches: Iterable[Stretch], width: float, measure: Callable[[str], float]
+    stretches: Iterable[Stretch],
+    width: float,
+    measure: Callable[[str], float],
+    before: Sequence[list[Run]] = (),
 ) -> list[list[Run]]:
     """Break text into lines of at most `width`, between words where that is possible.
 
     A word may span stretches (tokens are parts of words): it moves to the next line whole.
+    The text goes on where the lines `before` it end; they are the first of those returned.
     """
-    lines: list[list[Run]] = [[]]
-    x = 0.0
+    lines: list[list[Run]] = [*before[:-1], list(before[-1])] if before else [[]]
+    x = lines[-1][-1].x + measure(lines[-1][-1].text) if lines[-1] else 0.0
     for word in _words(stretches):
         if x > 0 and x + sum(measure(text) for text, _ in word) > width:
             lines.append([])
@@ -187,6 +244,17 @@ def flow(
                 lines[-1].append(Run(part, role, x))
                 x += size
     return lines
+
+
+def merged(line: Sequence[Run]) -> list[Run]:
+    """The line with neighbours of one role as one run, drawn at one go; marked words stay apart."""
+    joined: list[Run] = []
+    for run in line:
+        if joined and joined[-1].role == run.role and run.role not in _MARKS:
+            last = joined.pop()
+            run = Run(last.text + run.text, run.role, last.x)
+        joined.append(run)
+    return joined
 
 
 def _words(stretches: Iterable[Stretch]) -> list[list[Stretch]]:

@@ -8,19 +8,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
 from imgui_bundle import imgui
 
 from visualizer import actions as act
+from visualizer.stage.theme import theme as theme_of
 from visualizer.stage.timeline import Timeline
 from visualizer.ui import widgets
 from visualizer.ui.layout import Rect
 from visualizer.ui.model import UiModel
 from visualizer.ui.panel import Ui
-from visualizer.ui.style import SMALL_SIZE, Rgba, faded, mixed
+from visualizer.ui.style import SMALL_SIZE, Rgba, faded, mixed, palette_of
 
 NARROWEST = 4.0  # design pixels a bar takes at least
 MOST_BARS = 240
+ROUNDED = 8.0  # corners of a narrower bar are not seen, but cost eight times the triangles
 BEAT_GAP = 5.0  # beats closer than this are not drawn
 
 
@@ -82,16 +85,13 @@ def draw(ui: Ui, rect: Rect, model: UiModel) -> None:
         if imgui.is_item_active():
             ui.emit(act.Seek(there))
         most = min(int(strip.width / (NARROWEST * unit)), MOST_BARS)
-        bars = bars_of(model.timeline, most)
-        for bar in bars:
-            _bar(ui, strip, bar, end, dim=bar.first > model.hud.round_index)
+        _bars(ui, strip, model.timeline, most, model.hud.round_index)
         _beats(ui, strip, model)
         _loop(ui, strip, model)
         _playhead(ui, strip, model.clock.t / end)
         if imgui.is_item_hovered():
-            _tip(
-                ui, strip, next((bar for bar in bars if bar.start <= there <= bar.end), None), model
-            )
+            bars = bars_of(model.timeline, most)
+            _tip(ui, strip, next((b for b in bars if b.start <= there <= b.end), None), model)
 
 
 def _floor(ui: Ui, strip: Rect) -> None:
@@ -101,30 +101,59 @@ def _floor(ui: Ui, strip: Rect) -> None:
     canvas.add_rect_filled(low, far, widgets.u32(ui.style.palette.line))
 
 
-def _bar(ui: Ui, strip: Rect, bar: Bar, end: float, dim: bool) -> None:
-    unit = ui.style.unit
-    left = strip.x + strip.width * bar.start / end
-    right = max(strip.x + strip.width * bar.end / end - unit, left + unit)
+class Drawn(NamedTuple):
+    """A bar as it is drawn: two corners, its colours when it has been and when it is to come."""
+
+    low: imgui.ImVec2
+    high: imgui.ImVec2
+    color: int
+    dim: int
+    rounding: float
+    first: int
+
+
+def _bars(ui: Ui, strip: Rect, timeline: Timeline, most: int, now: int) -> None:
+    draw_bar = imgui.get_window_draw_list().add_rect_filled
+    drawn = _drawn(timeline, most, strip, ui.style.unit, ui.style.theme)
+    for low, high, color, dim, rounding, first in drawn:
+        draw_bar(low, high, dim if first > now else color, rounding)
+
+
+@lru_cache(maxsize=4)
+def _drawn(
+    timeline: Timeline, most: int, strip: Rect, unit: float, theme: str
+) -> tuple[Drawn, ...]:
+    """The bars within `strip`, which only change when the run grows or the window does."""
+    drawn = []
+    end = timeline.duration
     room = strip.height - 8 * unit  # over the bars: the playhead's knob
-    tall = 3 * unit + (room - 3 * unit) * (bar.share or 0.0)
-    color = faded(_color(ui, bar), 0.45 if dim else 1.0)
-    imgui.get_window_draw_list().add_rect_filled(
-        imgui.ImVec2(left, strip.bottom - tall),
-        imgui.ImVec2(right, strip.bottom),
-        widgets.u32(color),
-        min(unit, (right - left) / 3),
-    )
+    for bar in bars_of(timeline, most):
+        left = strip.x + strip.width * bar.start / end
+        right = max(strip.x + strip.width * bar.end / end - unit, left + unit)
+        tall = 3 * unit + (room - 3 * unit) * (bar.share or 0.0)
+        color = _color(theme, bar)
+        drawn.append(
+            Drawn(
+                imgui.ImVec2(left, strip.bottom - tall),
+                imgui.ImVec2(right, strip.bottom),
+                widgets.u32(color),
+                widgets.u32(faded(color, 0.45)),
+                unit if right - left > ROUNDED * unit else 0.0,
+                bar.first,
+            )
+        )
+    return tuple(drawn)
 
 
-def _color(ui: Ui, bar: Bar) -> Rgba:
-    palette = ui.style.palette
+def _color(theme: str, bar: Bar) -> Rgba:
+    palette, role = palette_of(theme), theme_of(theme).srgb
     if bar.share is None:
-        return mixed(palette.panel, ui.style.role("target"), 0.5)
+        return mixed(palette.panel, (*role("target"), 1.0), 0.5)
     if bar.whole:
-        return ui.style.role("bonus")
+        return (*role("bonus"), 1.0)
     if bar.share == 0.0:
-        return ui.style.role("discarded")
-    return mixed(palette.line, ui.style.role("committed"), 0.35 + 0.65 * bar.share)
+        return (*role("discarded"), 1.0)
+    return mixed(palette.line, (*role("committed"), 1.0), 0.35 + 0.65 * bar.share)
 
 
 def _beats(ui: Ui, strip: Rect, model: UiModel) -> None:

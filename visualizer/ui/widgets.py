@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 
 from imgui_bundle import imgui
@@ -20,14 +18,36 @@ _FIXED = (
 )
 
 
-@contextmanager
-def panel(
-    name: str, rect: Rect, scrolls: bool = False, clear: bool = False, front: bool = False
-) -> Iterator[None]:
+class panel:
     """A fixed window that fills `rect`. `clear` leaves its background out.
 
     One that may come to the `front` does when it has the focus; the others stay where they are.
+    (A class, as `font` is: entered dozens of times a frame, a generator would cost thrice that.)
     """
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        name: str,
+        rect: Rect,
+        scrolls: bool = False,
+        clear: bool = False,
+        front: bool = False,
+    ) -> None:
+        imgui.set_next_window_pos(imgui.ImVec2(rect.x, rect.y))
+        imgui.set_next_window_size(imgui.ImVec2(max(rect.width, 1), max(rect.height, 1)))
+        imgui.begin(name, None, _flags(scrolls, clear, front))
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *fault: object) -> None:
+        imgui.end()
+
+
+@lru_cache(maxsize=8)
+def _flags(scrolls: bool, clear: bool, front: bool) -> int:
     flags = int(_FIXED)
     if front:
         flags &= ~int(imgui.WindowFlags_.no_bring_to_front_on_focus)
@@ -37,22 +57,21 @@ def panel(
         flags |= int(imgui.WindowFlags_.no_scroll_with_mouse)
     if clear:
         flags |= int(imgui.WindowFlags_.no_background)
-    imgui.set_next_window_pos(imgui.ImVec2(rect.x, rect.y))
-    imgui.set_next_window_size(imgui.ImVec2(max(rect.width, 1), max(rect.height, 1)))
-    imgui.begin(name, None, flags)
-    try:
-        yield
-    finally:
-        imgui.end()
+    return flags
 
 
-@contextmanager
-def font(style: Style, size: float, bold: bool = False) -> Iterator[None]:
+class font:
     """Text of `size` design pixels."""
-    style.push(size, bold)
-    try:
-        yield
-    finally:
+
+    __slots__ = ()
+
+    def __init__(self, style: Style, size: float, bold: bool = False) -> None:
+        style.push(size, bold)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *fault: object) -> None:
         imgui.pop_font()
 
 
