@@ -162,8 +162,12 @@ def frame(moment="verify", camera="default", lighting=DARK, age=0.35):
             labelled(solids, glyphs, "a", middle, z, width, CORRECTION, lift=0.6)
         x += width + 0.16
     spheres = np.zeros(2, SPHERE)
-    spheres[0] = ((1.6, 4.6, -2.6), 1.25, TARGET, 1.0 if moment == "verify" else 0.0)
-    spheres[1] = ((x - 0.9, 2.9, z), 0.24, DRAFTER, 0.5)
+    for row, *values in (
+        (0, (1.6, 4.6, -2.6), 1.25, TARGET, 1.0 if moment == "verify" else 0.0),
+        (1, (x - 0.9, 2.9, z), 0.24, DRAFTER, 0.5),
+    ):
+        for name, value in zip(("center", "radius", "color", "glow"), values, strict=True):
+            spheres[name][row] = value
     if moment == "verify":
         low, high = start - 0.16 - 0.17, x + 0.17
         box = block((low + high) / 2, z, high - low, BOX, height=1.3, alpha=0.07,

@@ -15,7 +15,7 @@ from visualizer.render.programs import SHADERS, ShaderError, attribute, layout
 from visualizer.render.quality import EFFORTS
 from visualizer.render.renderer import Renderer
 from visualizer.render.uniforms import SCENE
-from visualizer.stage.frame import BEAM, BLOCK, GLYPH, SHATTER, SPHERE, TILE
+from visualizer.stage.frame import BEAM, BLOCK, GLYPH, RIBBON, SHATTER, SPHERE, TILE
 
 CONTRACTS = {
     "block": (BLOCK, geometry.BOX_VERTEX, {"pick", "inner"}),
@@ -23,6 +23,7 @@ CONTRACTS = {
     "shard": (SHATTER, voronoi.SHARD, {"pattern"}),  # the pattern chooses the mesh
     "sphere": (SPHERE, geometry.SPHERE_VERTEX, set()),
     "beam": (BEAM, geometry.PLACE3, set()),
+    "ribbon": (RIBBON, geometry.PLACE2, set()),
     "glyph": (GLYPH, geometry.PLACE2, set()),
     "tile": (TILE, geometry.PLACE2, set()),
 }

@@ -91,6 +91,16 @@ def pyramid() -> Mesh:
     return Mesh(vertices, np.array(walls, np.uint32).ravel())
 
 
+def strip(steps: int) -> Mesh:
+    """A band of `steps` quads: `place` is 0..1 along it and -1..1 across."""
+    vertices = np.zeros((steps + 1, 2), PLACE2)
+    vertices["place"][..., 0] = np.linspace(0.0, 1.0, steps + 1)[:, None]
+    vertices["place"][..., 1] = (-1.0, 1.0)
+    first = 2 * np.arange(steps)[:, None]
+    quads = first + np.array([0, 2, 3, 0, 3, 1])
+    return Mesh(vertices.ravel(), quads.ravel().astype(np.uint32))
+
+
 def cube() -> Mesh:
     """A plain box, -1..1 on each axis. Faces wind counter-clockwise from outside."""
     vertices = np.zeros(8, PLACE3)

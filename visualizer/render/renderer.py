@@ -204,6 +204,11 @@ class Renderer:
             geometry.sphere(40 if work.reflections else 24),
             contract.SPHERE,
         )
+        self._ghosts = make(
+            {"color": load("sphere", {**shading, "GHOST": None})},
+            geometry.sphere(40 if work.reflections else 24),
+            contract.SPHERE,
+        )
         self._shatters = [
             make(shard, _shard_mesh(pattern, wide), contract.SHATTER)
             for wide in contract.WIDTHS
@@ -217,6 +222,7 @@ class Renderer:
         self._beams = make(
             {"color": load("beam", {"STEPS": work.beam_steps})}, geometry.pyramid(), contract.BEAM
         )
+        self._ribbons = make({"color": load("ribbon")}, geometry.strip(48), contract.RIBBON)
         self._ground = make({"color": load("ground", floor)}, geometry.square(-1, 1))
         self._backdrop = make({"color": load("backdrop")}, screen)
         self._halve = make({"color": load("bloom", {"DOWN": None})}, screen)
@@ -276,11 +282,14 @@ class Renderer:
         self._matter.upload(frame.glass[frame.glass["fill"] > 0])
         self._boxes.upload(batches.back_to_front(frame.boxes, eye))
         self._contact.upload(contract.joined([frame.solids, frame.glass]))
-        self._spheres.upload(frame.spheres)
+        whole = frame.spheres["color"][:, 3] >= 1.0
+        self._spheres.upload(frame.spheres[whole])
+        self._ghosts.upload(batches.back_to_front(frame.spheres[~whole], eye))
         self._tiles.upload(frame.tiles)
         self._atlas.refresh()
         self._glyphs.upload(frame.glyphs)
         self._beams.upload(frame.beams)
+        self._ribbons.upload(frame.ribbons)
         if self._smooths:
             self._edges.upload(batches.edged(frame))
         cut = batches.cuts(frame.shatters)
@@ -375,9 +384,13 @@ class Renderer:
         self._boxes.draw(part=(1, 2))
 
     def _draw_beams(self) -> None:
+        """Light, and bodies that one can see through."""
         self._state(moderngl.DEPTH_TEST | moderngl.CULL_FACE)
         self._blend(OVER)
+        self._ghosts.draw()
         self._beams.draw()
+        self.context.disable(moderngl.CULL_FACE)
+        self._ribbons.draw()
         self._targets.scene.depth_mask = True
 
     def _spill_light(self) -> None:
