@@ -28,6 +28,9 @@ SMALLEST_SIDE, LARGEST_SIDE = 64, 8192
 
 MAX_K = 16
 
+LONGEST_MATCH = 16
+"""Tokens of a match that n-gram can be asked to look up."""
+
 WEIGHTS = ("full", "int8", "q4_1")
 """Forms of a target's weights."""
 
@@ -88,11 +91,19 @@ def guesses(text: str) -> int | Auto:
 
 def span(text: str) -> tuple[int | Auto, ...]:
     """An argparse type: ``1..8``, ``auto,2,4`` or ``4`` as the numbers of guesses they name."""
-    single = number(int, 0, MAX_K)
-    first, dots, last = text.partition("..")
-    if not dots:
+    if ".." not in text:
         return tuple(guesses(part) for part in text.split(","))
-    low, high = single(first), single(last)
+    return _rising(text, number(int, 0, MAX_K))
+
+
+def match(text: str) -> tuple[int, ...]:
+    """An argparse type: ``2..5`` or ``3`` as the lengths of match they name."""
+    return _rising(text, number(int, 1, LONGEST_MATCH))
+
+
+def _rising(text: str, single: Callable[[str], int]) -> tuple[int, ...]:
+    first, _, last = text.partition("..")
+    low, high = single(first), single(last or first)
     if low > high:
         raise argparse.ArgumentTypeError(f"must rise, as in 1..8, not {text!r}")
     return tuple(range(low, high + 1))
@@ -161,6 +172,14 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
         metavar="T",
         help="0 (default) takes the likeliest token",
     )
+    add_sampling(group)
+    add("--seed", type=number(int, 0, 2**63 - 1), default=0, metavar="N")
+    add("--max-new-tokens", type=number(int, 0), default=200, metavar="N")
+
+
+def add_sampling(group: argparse._ActionsContainer) -> None:
+    """Options of the law that tokens are drawn from, apart from its temperature; of lookups."""
+    default, add = Settings(), group.add_argument
     add("--top-k", type=number(int, 0), default=default.top_k, metavar="N", help="0: no limit")
     add(
         "--top-p",
@@ -170,14 +189,26 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
         help="1: no limit",
     )
     add(
+        "--min-p",
+        type=number(float, 0, 1),
+        default=default.min_p,
+        metavar="SHARE",
+        help="of the likeliest token's probability; what has less is never drawn (default 0)",
+    )
+    add(
         "--repetition-penalty",
         type=number(float, 0, 100, above=True),
         default=default.repetition_penalty,
         metavar="R",
         help="above 1 makes tokens of the text so far less likely (default 1)",
     )
-    add("--seed", type=number(int, 0, 2**63 - 1), default=0, metavar="N")
-    add("--max-new-tokens", type=number(int, 0), default=200, metavar="N")
+    add(
+        "--match",
+        type=match,
+        default=(default.shortest_match, default.longest_match),
+        metavar="2..5",
+        help="tokens that the drafter n-gram looks up, longest first (default 2..5)",
+    )
 
 
 def add_prompt(parser: argparse.ArgumentParser, *, required: bool) -> None:
@@ -266,6 +297,7 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
         metavar="T",
         help="one or more (default 0)",
     )
+    add_sampling(parser)
     add(
         "--prompts",
         type=Path,

@@ -51,6 +51,9 @@ def settings_of(args: argparse.Namespace) -> Settings:
         speculative=args.drafter != "none",
         repetition_penalty=args.repetition_penalty,
         auto_k=args.k == arguments.AUTO,
+        min_p=args.min_p,
+        longest_match=args.match[-1],
+        shortest_match=args.match[0],
     )
 
 
@@ -70,5 +73,12 @@ def check(settings: Settings) -> Settings:
     if not (math.isfinite(s.repetition_penalty) and s.repetition_penalty > 0):
         raise ValueError(
             f"Repetition penalty must be a number above 0 (1: none), not {s.repetition_penalty:g}."
+        )
+    if not 0 <= s.min_p <= 1:
+        raise ValueError(f"Min-p must be 0 (no limit) to 1, not {s.min_p:g}.")
+    if not 1 <= s.shortest_match <= s.longest_match <= arguments.LONGEST_MATCH:
+        raise ValueError(
+            f"Matches must rise, between 1 and {arguments.LONGEST_MATCH} tokens, "
+            f"not {s.shortest_match} to {s.longest_match}."
         )
     return s

@@ -312,7 +312,7 @@ class Session:
         logits = self._target.forward(device_round.to_feed(self._ids[-1], guesses))  # (n + 1, V)
         text = [] if isinstance(guesses, Drawn) else [*self._ids, *guesses]  # then unpenalised
         scores = penalise(logits, text, s.repetition_penalty)
-        target_probs = process(scores, s.temperature, s.top_k, s.top_p)
+        target_probs = process(scores, s.temperature, s.top_k, s.top_p, s.min_p)
         draft_probs = proposal.draft_probs(target_probs)
         accept_draws = tuple(
             self._draws.uniform("accept", index, slot) for slot in range(len(guesses))

@@ -1,9 +1,9 @@
 """From logits to the law that is really drawn from, and the uniforms it is drawn with.
 
-`penalise` and then `process` (temperature, top-k, top-p) apply the rules of transformers' logits
-processors in their order, ties included; the same functions serve target and drafter. `Draws`
-gives each decision of a run its own uniform, keyed by what it decides rather than by when, so
-that a run taken back and repeated draws the same numbers. `mix` is the draft-quality dial.
+`penalise` and then `process` (temperature, top-k, top-p, min-p) apply the rules of transformers'
+logits processors in their order, ties included; the same functions serve target and drafter.
+`Draws` gives each decision of a run its own uniform, keyed by what it decides rather than by when,
+so that a run taken back and repeated draws the same numbers. `mix` is the draft-quality dial.
 
 Knows nothing of models, rounds or acceptance.
 """
@@ -57,12 +57,15 @@ def penalise(logits: Tensor, ids: Sequence[int], penalty: float) -> Tensor:
     return torch.where(seen, torch.where(logits < 0, logits * penalty, logits / penalty), logits)
 
 
-def process(logits: Tensor, temperature: float, top_k: int = 0, top_p: float = 1.0) -> Tensor:
-    """Turn logits (..., V) into the law drawn from: temperature, then top-k, then top-p.
+def process(
+    logits: Tensor, temperature: float, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0
+) -> Tensor:
+    """Turn logits (..., V) into the law drawn from: temperature, top-k, top-p, then min-p.
 
     Temperature 0 is the one-hot limit (the first of equal maxima). At least one token always
     keeps probability; ties at the k-th logit are all kept, and among equals at the edge of
-    top-p the higher id stays, both as in transformers. `top_k` 0 and `top_p` 1 filter nothing.
+    top-p the higher id stays, both as in transformers. `min_p` keeps what has at least that share
+    of the likeliest token's probability. `top_k` 0, `top_p` 1 and `min_p` 0 filter nothing.
     `logits` is left unchanged. A row with a logit that is no number becomes a law without mass,
     or one of no numbers: `verification.pick` refuses both.
     """
@@ -78,7 +81,11 @@ def process(logits: Tensor, temperature: float, top_k: int = 0, top_p: float = 1
     probs = scores.softmax(-1)
     if top_p < 1.0:
         rows = [nucleus(row, top_p) for row in probs.reshape(-1, probs.shape[-1])]
-        probs = scores.masked_fill(~torch.stack(rows).reshape(probs.shape), -math.inf).softmax(-1)
+        scores = scores.masked_fill(~torch.stack(rows).reshape(probs.shape), -math.inf)
+        probs = scores.softmax(-1)
+    if min_p > 0:
+        unlikely = probs < min_p * probs.amax(-1, keepdim=True)
+        probs = scores.masked_fill(unlikely, -math.inf).softmax(-1)
     return probs
 
 

@@ -168,7 +168,7 @@ class LiveSource:
 def _answers(message: Message) -> bool:
     """Whether no answer to a `Change` sent before `message` is to come after it."""
     if isinstance(message, EngineState):
-        return message.phase not in BUSY
+        return message.phase not in (*BUSY, "notice")
     return isinstance(message, (Rewind, RunHeader, RunFailed))
 
 

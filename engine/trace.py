@@ -7,7 +7,7 @@ back the rounds nobody has seen yet, so the event stream only ever grows.
 Knows nothing of models, pictures, files or JSON (see `codec`). Standard library only.
 
 Conventions: seconds are measured on the compute clock (device-synchronised, evidence
-excluded); probabilities are the processed ones (penalty, temperature, top-k, top-p applied)
+excluded); probabilities are the processed ones (penalty, temperature, top-k, top-p, min-p applied)
 that were really drawn from and tested; positions count tokens from the start of the prompt.
 Token text is decoded with ``surrogateescape``, so that a token holding half a character
 still joins with its neighbours into the right text (see `join_text`).
@@ -95,7 +95,8 @@ class Settings:
     """What may change while a run goes on. `speculative` False means the target alone.
 
     With `auto_k` the engine chooses K anew for every round (see `engine.adapt`); a round's own
-    settings then hold the K that it was made with.
+    settings then hold the K that it was made with. `longest_match` and `shortest_match` are how
+    many tokens the drafter n-gram looks up, from the most down to the fewest.
     """
 
     drafter: str = "auto"
@@ -107,6 +108,9 @@ class Settings:
     speculative: bool = True
     repetition_penalty: float = 1.0
     auto_k: bool = False
+    min_p: float = 0.0
+    longest_match: int = 5
+    shortest_match: int = 2
 
     @property
     def drafts(self) -> bool:
@@ -220,6 +224,7 @@ class RunHeader:
 
     `chat` says whether the template wrapped the prompt. `drafter` of `settings` may be
     "auto"; `drafter` here is what that meant on this machine and `drafter_reason` why.
+    `remembered` is how many tokens of the user's earlier replies lookups could copy from.
     """
 
     run_id: str
@@ -241,6 +246,7 @@ class RunHeader:
     seed: int
     baseline: Baseline | None
     prefill_seconds: float
+    remembered: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,10 +318,13 @@ class EngineState:
 
     `done` and `total` are bytes while fetching, tokens while reading a prompt, else 0.
     `drafters` lists what can be chosen once the engine is ready. "refused" answers a request
-    for a run that cannot be had while another goes on, which it leaves alone.
+    for a run that cannot be had while another goes on, which it leaves alone. "notice" answers
+    nothing: its detail is a sentence people should see although all goes on.
     """
 
-    phase: Literal["fetching", "loading", "ready", "measuring", "reading", "refused", "failed"]
+    phase: Literal[
+        "fetching", "loading", "ready", "measuring", "reading", "refused", "notice", "failed"
+    ]
     detail: str = ""
     done: int = 0
     total: int = 0

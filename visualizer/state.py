@@ -13,6 +13,7 @@ from visualizer.stage.view import PRESETS, Orbit, Preset, Quality
 
 Panel = Literal["dock", "transport", "readouts", "microscope"]
 MAX_K = 16
+MAX_MATCH = 16
 MAX_PROMPT = 20_000
 """Characters the prompt box keeps; the engine's own context limit is far below."""
 
@@ -175,6 +176,9 @@ def within_range(settings: Settings) -> Settings:
         temperature=_finite(settings.temperature, plain.temperature, 0.0, 2.0),
         top_k=max(int(settings.top_k), 0),
         top_p=_finite(settings.top_p, plain.top_p, 0.01, 1.0),
+        min_p=_finite(settings.min_p, plain.min_p, 0.0, 1.0),
+        longest_match=int(_clamp(settings.longest_match, 1, MAX_MATCH)),
+        shortest_match=int(_clamp(settings.shortest_match, 1, settings.longest_match)),
     )
 
 

@@ -10,7 +10,7 @@ import argparse
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import count, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,6 +55,8 @@ def read(args: argparse.Namespace) -> Order:
         raise ValueError(problem)
     if args.against and args.weights == "int8":
         raise ValueError("Nobody else has our int8 weights: compare without --weights, or q4_1.")
+    if args.against and args.repetition_penalty != 1:
+        raise ValueError("The others run without a penalty: compare without --repetition-penalty.")
     return Order(prompts, [name for name in args.drafter if name != EVERY], args)
 
 
@@ -102,8 +104,10 @@ def combinations(engine: Engine, order: Order) -> list[Settings]:
     """Every setting of the sweep. Raises ValueError for one that no run can have."""
     args = order.args
     known = [name for name in engine.drafters if name not in ("auto", "none")]
+    shape = _sampling(args)
     found = [
-        Settings(
+        replace(
+            shape,
             drafter=drafter,
             k=Settings().k if k == AUTO else k,
             auto_k=k == AUTO,
@@ -117,6 +121,18 @@ def combinations(engine: Engine, order: Order) -> list[Settings]:
     for settings in found:
         engine.check(settings)
     return found
+
+
+def _sampling(args: argparse.Namespace) -> Settings:
+    """What all of a sweep have in common."""
+    return Settings(
+        top_k=args.top_k,
+        top_p=args.top_p,
+        min_p=args.min_p,
+        repetition_penalty=args.repetition_penalty,
+        longest_match=args.match[-1],
+        shortest_match=args.match[0],
+    )
 
 
 def _others(engine: Engine, args: argparse.Namespace) -> list[Rival]:
@@ -145,6 +161,11 @@ def _about(engine: Engine, order: Order) -> dict[str, Any]:
         "target": engine.name,
         "machine": asdict(engine.machine),
         "max_new_tokens": order.args.max_new_tokens,
+        "top_k": order.args.top_k,
+        "top_p": order.args.top_p,
+        "min_p": order.args.min_p,
+        "repetition_penalty": order.args.repetition_penalty,
+        "match": [order.args.match[0], order.args.match[-1]],
         "prompts": [asdict(text) for text in order.texts],
     }
 

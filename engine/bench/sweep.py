@@ -11,9 +11,9 @@ Knows how to decode and to wait its turn; what it amounts to is `figures`' busin
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from engine.bench.rivals import Rival, Written
 from engine.bench.texts import Text
@@ -21,10 +21,14 @@ from engine.requests import Start
 from engine.trace import Baseline, Law, Round, Settings
 
 if TYPE_CHECKING:
-    from engine.assembly import Engine
+    from engine.decode import Session
 
 WARM_UP_TOKENS = 12
 _NO_LAW = Law((), 0.0)
+_T = TypeVar("_T")
+_ALONE: dict[str, Any] = {
+    "drafter": "none", "k": 0, "auto_k": False, "quality": 100.0, "speculative": False
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,13 @@ class Reply:
     @property
     def ids(self) -> tuple[int, ...]:
         return tuple(token.id for each in self.rounds for token in each.committed)
+
+
+class Begins(Protocol):
+    """What a combination needs of an engine."""
+
+    def begin(self, start: Start, baseline: Baseline | None = None) -> Session:
+        """Start a run; `baseline` is one that was measured before."""
 
 
 class Contender(Protocol):
@@ -56,7 +67,7 @@ class Tally:
     """A combination, and its replies by the number of the prompt."""
 
     settings: Settings
-    engine: Engine | None = None
+    engine: Begins | None = None
     replies: dict[int, Reply] = field(default_factory=dict)
     baseline: Baseline | None = None
 
@@ -66,20 +77,40 @@ class Tally:
         return "alone" if drafter == "none" else f"{drafter}, K {self.settings.k_as_set}"
 
     def take(self, number: int, text: Text, tokens: int) -> None:
-        self.replies[number] = self._decode(text, tokens)
+        for _ in self.taking(number, text, tokens):
+            pass
 
     def warm_up(self, text: Text) -> None:
-        self._decode(text, WARM_UP_TOKENS)
+        for _ in self.warming_up(text):
+            pass
 
-    def _decode(self, text: Text, tokens: int) -> Reply:
+    def taking(self, number: int, text: Text, tokens: int) -> Iterator[None]:
+        """Take the turn a round at a time, for somebody who has other things to do between."""
+        rounds: list[Round] = []
+        seconds = 0.0
+        session = self._begin(text, tokens)
+        while session.finished is None:
+            began = time.perf_counter()
+            made = session.advance()
+            seconds += time.perf_counter() - began
+            rounds.append(_slim(made))
+            yield
+        self.replies[number] = Reply(tuple(rounds), seconds)
+
+    def warming_up(self, text: Text) -> Iterator[None]:
+        """Do the like once, unmeasured, a round at a time."""
+        session = self._begin(text, WARM_UP_TOKENS)
+        while session.finished is None:
+            session.advance()
+            yield
+
+    def _begin(self, text: Text, tokens: int) -> Session:
         assert self.engine is not None
         start = Start(text.prompt, text.chat, self.settings, max_new_tokens=tokens)
         session = self.engine.begin(start, self.baseline)
         if not self.settings.auto_k:  # which begins from it; others need none, and it takes time
             self.baseline = session.header.baseline
-        began = time.perf_counter()
-        rounds = list(session.rounds())
-        return Reply(tuple(map(_slim, rounds)), time.perf_counter() - began)
+        return session
 
 
 @dataclass(slots=True)
@@ -87,7 +118,7 @@ class RivalTally:
     """Somebody else's engine, and what it wrote by the number of the prompt."""
 
     rival: Rival
-    engine: Engine
+    engine: Begins
     replies: dict[int, Written] = field(default_factory=dict)
 
     @property
@@ -128,15 +159,15 @@ class Sweep:
 
 
 def plan(
-    engine: Engine, texts: Sequence[Text], sweep: Iterable[Settings], rivals: Iterable[Rival] = ()
+    engine: Begins, texts: Sequence[Text], sweep: Iterable[Settings], rivals: Iterable[Rival] = ()
 ) -> Sweep:
-    """A sweep of these settings, and of the target alone at each of their temperatures."""
+    """A sweep of these settings, and of the target alone at each of their temperatures.
+
+    Apart from the temperature all draw from laws of one shape, the target alone too.
+    """
     tallies = [Tally(settings, engine) for settings in sweep]
-    temperatures = sorted({tally.settings.temperature for tally in tallies})
-    alone = [
-        Tally(Settings(drafter="none", k=0, temperature=each, speculative=False), engine)
-        for each in temperatures
-    ]
+    by_heat = {tally.settings.temperature: tally.settings for tally in tallies}
+    alone = [Tally(replace(by_heat[heat], **_ALONE), engine) for heat in sorted(by_heat)]
     return Sweep(texts, alone, tallies, [RivalTally(each, engine) for each in rivals])
 
 
@@ -156,14 +187,19 @@ def measure(
             step(f"warming up {each.name}")
             each.warm_up(sweep.texts[0])
         for number, text in enumerate(sweep.texts):
-            turn = number % len(contenders)
-            for each in contenders[turn:] + contenders[:turn]:
+            for each in in_turn(contenders, number):
                 step(f"prompt {number + 1} of {len(sweep.texts)}: {each.name}")
                 each.take(number, text, tokens)
             keep(sweep)
     except KeyboardInterrupt:
         sweep.interrupted = True
     return sweep
+
+
+def in_turn(contenders: Sequence[_T], number: int) -> list[_T]:
+    """The order in which all of them decode prompt `number`: another one first each time."""
+    turn = number % len(contenders)
+    return [*contenders[turn:], *contenders[:turn]]
 
 
 def _slim(made: Round) -> Round:

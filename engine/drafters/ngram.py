@@ -16,8 +16,6 @@ from engine.drafters.proposal import DraftRequest, Proposal, Step, chain
 
 Ids = NDArray[np.int64]
 
-LONGEST, SHORTEST = 5, 2
-
 
 class NGramDrafter:
     """Copies from this text. Holds nothing between rounds."""
@@ -27,11 +25,12 @@ class NGramDrafter:
 
     def propose(self, ids: Sequence[int], request: DraftRequest) -> Proposal:
         start: int | None = None
+        s = request.settings
 
         def step(text: list[int], slot: int) -> Step | None:
             nonlocal start
             if slot == 0:
-                start = latest_continuation(np.asarray(text))
+                start = latest_continuation(np.asarray(text), s.longest_match, s.shortest_match)
             if start is None:
                 return None
             return Step(request.certain(text[start + slot]), "n-gram", start + slot)
@@ -42,9 +41,12 @@ class NGramDrafter:
         """Nothing to learn: the text itself is the memory."""
 
 
-def latest_continuation(ids: Ids) -> int | None:
-    """Where the text went on after the latest earlier occurrence of its longest matching end."""
-    for length in range(LONGEST, SHORTEST - 1, -1):
+def latest_continuation(ids: Ids, longest: int, shortest: int) -> int | None:
+    """Where the text went on after the latest earlier occurrence of its longest matching end.
+
+    Ends of `longest` down to `shortest` ids are looked for.
+    """
+    for length in range(longest, shortest - 1, -1):
         starts = continuations(ids, length)
         if len(starts):
             return int(starts[-1])

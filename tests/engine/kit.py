@@ -184,4 +184,4 @@ def process_law(law: Tensor, settings: Settings, prefix: Sequence[int] = ()) -> 
     """A table's law (V,) after `prefix` as the settings shape it."""
     s = settings
     scores = penalise(law.log()[None], prefix, s.repetition_penalty)[0]
-    return process(scores, s.temperature, s.top_k, s.top_p)
+    return process(scores, s.temperature, s.top_k, s.top_p, s.min_p)

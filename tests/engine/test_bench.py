@@ -502,3 +502,29 @@ def test_an_engine_that_is_not_there_is_refused_with_how_to_get_it(
     monkeypatch.setattr(rivals, "find_spec", lambda module: module == "transformers" or None)
     problem = rivals.missing(names, gguf)
     assert problem is None if says is None else says in (problem or "")
+
+
+def test_others_run_without_a_penalty_and_are_not_compared_with_one() -> None:
+    with pytest.raises(ValueError, match="penalty"):
+        command.read(ordered("--repetition-penalty", 1.2, "--against", "transformers"))
+
+
+def test_the_shape_of_laws_is_the_target_s_alone_too(engine: assembly.Engine) -> None:
+    """With a penalty the target writes another text: its own, only if it has the penalty too."""
+    words = ("--drafter", "n-gram", "--k", 3, "--repetition-penalty", 1.9, "--match", "1..3")
+    laws = ("--top-k", 40, "--top-p", 0.9, "--min-p", 0.05, "--temperature", 0, 0.8)
+    planned = sweep.plan(
+        engine, TEXTS, command.combinations(engine, command.read(ordered(*words, *laws)))
+    )
+    for each in (*planned.alone, *planned.tallies):
+        s = each.settings
+        shape = (s.top_k, s.top_p, s.min_p, s.repetition_penalty, s.shortest_match, s.longest_match)
+        assert shape == (40, 0.9, 0.05, 1.9, 1, 3)
+    assert [each.settings.drafts for each in planned.alone] == [False, False]
+    sweep.measure(planned, 16)
+    lines = figures.lines_of(planned)
+    assert [line.same_text for line in lines if line.temperature == 0] == [True, True]
+    planned.alone[0].settings = Settings(drafter="none", k=0, speculative=False)
+    sweep.measure(planned, 16)
+    broken = [line.same_text for line in figures.lines_of(planned) if line.temperature == 0]
+    assert broken == [True, False], "a target alone without the penalty is caught"

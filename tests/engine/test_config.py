@@ -20,6 +20,7 @@ from engine.trace import Settings
         Settings(k=16, quality=0.0, temperature=100.0, top_k=5, top_p=1e-3),
         Settings(speculative=False),
         Settings(repetition_penalty=0.5),
+        Settings(min_p=1.0, shortest_match=1, longest_match=16),
     ],
 )
 def test_what_is_possible_passes(fine):
@@ -40,6 +41,11 @@ def test_what_is_possible_passes(fine):
         ("top_p", 0.0, "above 0"),
         ("top_p", 1.5, "at most 1"),
         ("top_p", float("nan"), "at most 1"),
+        ("min_p", -0.1, "0 .no limit. to 1"),
+        ("min_p", float("nan"), "0 .no limit. to 1"),
+        ("shortest_match", 0, "must rise"),
+        ("shortest_match", 6, "must rise"),
+        ("longest_match", 17, "must rise"),
         ("repetition_penalty", 0.0, "above 0"),
         ("repetition_penalty", float("inf"), "above 0"),
         ("repetition_penalty", float("nan"), "above 0"),

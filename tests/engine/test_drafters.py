@@ -262,11 +262,11 @@ def test_any_mix_of_drafters_and_rewinds_leaves_every_cache_right(seed):
     ],
 )
 def test_n_gram_takes_the_longest_and_then_the_latest_match(ids, start):
-    assert latest_continuation(np.asarray(ids, dtype=np.int64)) == start
+    assert latest_continuation(np.asarray(ids, dtype=np.int64), 5, 2) == start
 
 
-def slow_lookup(ids):
-    for length in range(5, 1, -1):
+def slow_lookup(ids, longest, shortest):
+    for length in range(longest, shortest - 1, -1):
         for start in range(len(ids) - length - 1, -1, -1):
             if ids[start : start + length] == ids[len(ids) - length :]:
                 return start + length
@@ -274,9 +274,19 @@ def slow_lookup(ids):
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(st.integers(0, 3), max_size=40))
-def test_n_gram_lookup_is_the_plain_search(ids):
-    assert latest_continuation(np.asarray(ids, dtype=np.int64)) == slow_lookup(ids)
+@given(st.lists(st.integers(0, 3), max_size=40), st.integers(1, 8), st.integers(0, 7))
+def test_n_gram_lookup_is_the_plain_search(ids, shortest, more):
+    found = latest_continuation(np.asarray(ids, dtype=np.int64), shortest + more, shortest)
+    assert found == slow_lookup(ids, shortest + more, shortest)
+
+
+def test_n_gram_looks_up_as_many_tokens_as_it_is_told():
+    """Four tokens match at the start, the last two again later, and the last one alone."""
+    text = [1, 2, 3, 4, 10, 3, 4, 11, 4, 12, 1, 2, 3, 4]
+    for lengths, token in (((2, 5), 10), ((2, 3), 10), ((2, 2), 11), ((1, 1), 12)):
+        wanted = request(1, shortest_match=lengths[0], longest_match=lengths[1])
+        assert NGramDrafter().propose(text, wanted).tokens == (token,)
+    assert NGramDrafter().propose(text, request(1, shortest_match=5)).tokens == ()
 
 
 def test_n_gram_copies_with_origin_and_goes_on_through_its_own_guesses():

@@ -63,10 +63,11 @@ class Choices:
         return self._taken[-1]
 
 
-def law_of_whole_runs(monkeypatch, target_law, draft_law, s, vocab, length, ks=()):
+def law_of_whole_runs(monkeypatch, target_law, draft_law, s, vocab, length, ks=(), drafter=None):
     """The exact law of `length` tokens written by the session, every branch walked.
 
-    With `ks` each round asks for the next number of them, around and around.
+    With `ks` each round asks for the next number of them, around and around. `drafter` makes
+    another than the one that guesses by `draft_law`.
     """
     found = defaultdict(float)
     pending = [()]
@@ -76,7 +77,7 @@ def law_of_whole_runs(monkeypatch, target_law, draft_law, s, vocab, length, ks=(
         monkeypatch.setattr("engine.drafters.proposal.pick", choices.pick)
         run = session(
             TableModel(target_law),
-            kit.Script(lambda text: draft_law(tuple(text))),
+            drafter() if drafter else kit.Script(lambda text: draft_law(tuple(text))),
             header([0], s, max_new_tokens=length),
             vocab=vocab,
         )
@@ -133,13 +134,14 @@ def test_the_law_of_whole_runs_is_the_target_s(
     temperature=st.sampled_from([0.4, 1.0, 2.0]),
     top_k=st.integers(0, 3),
     top_p=st.sampled_from([0.5, 0.9, 1.0]),
+    min_p=st.sampled_from([0.0, 0.6]),
     penalty=st.sampled_from([1.0, 1.5]),
     quality=st.sampled_from([100.0, 50.0]),
 )
 def test_the_law_is_the_target_s_for_any_settings_and_a_k_that_changes_every_round(
-    monkeypatch, seed, vocab, ks, temperature, top_k, top_p, penalty, quality
+    monkeypatch, seed, vocab, ks, temperature, top_k, top_p, min_p, penalty, quality
 ):
-    s = Settings("script", 1, quality, temperature, top_k, top_p, repetition_penalty=penalty)
+    s = Settings("script", 1, quality, temperature, top_k, top_p, True, penalty, min_p=min_p)
     assert distance_of_whole_runs(monkeypatch, s, vocab, ks=ks, seed=seed) < 1e-12
 
 

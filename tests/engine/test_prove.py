@@ -155,7 +155,8 @@ class Engine:
 def options(**changes):
     plain = {
         "prompt": "x", "raw": True, "drafter": "script", "k": 2, "quality": 100.0,
-        "temperature": 0.0, "top_k": 0, "top_p": 1.0, "seed": 0, "samples": None,
+        "temperature": 0.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "match": (2, 5), "seed": 0,
+        "samples": None,
         "max_new_tokens": 24, "repetition_penalty": 1.0,
     }  # fmt: skip
     return argparse.Namespace(**plain | changes)

@@ -13,10 +13,11 @@ from engine.sampling import Draws, mix, one_hot, penalise, process
 from engine.verification import pick
 
 
-def reference(logits, temperature, top_k, top_p, penalty=1.0, ids=(0,)):
+def reference(logits, temperature, top_k, top_p, penalty=1.0, ids=(0,), min_p=0.0):
     """The law transformers' generate draws from after `ids`: its processors, in its order."""
     from transformers.generation.logits_process import (
         LogitsProcessorList,
+        MinPLogitsWarper,
         RepetitionPenaltyLogitsProcessor,
         TemperatureLogitsWarper,
         TopKLogitsWarper,
@@ -32,6 +33,8 @@ def reference(logits, temperature, top_k, top_p, penalty=1.0, ids=(0,)):
         chain.append(TopKLogitsWarper(top_k))
     if top_p < 1:
         chain.append(TopPLogitsWarper(top_p))
+    if min_p > 0:
+        chain.append(MinPLogitsWarper(min_p))
     return chain(torch.tensor([ids] * len(logits)), logits.clone()).softmax(-1)
 
 
@@ -71,6 +74,41 @@ def test_many_ties_are_cut_as_in_transformers(logits, temperature, top_k, top_p)
     ours = process(row, temperature, top_k, top_p)
     theirs = reference(row, temperature, top_k, top_p)
     assert torch.allclose(ours, theirs, rtol=1e-9, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("temperature", "top_k", "top_p", "min_p"),
+    itertools.product((0.3, 1.0, 2.0), (0, 1, 50), (0.5, 0.99, 1.0), (1e-4, 0.05, 0.3, 1.0)),
+)
+def test_min_p_is_transformers_own(temperature, top_k, top_p, min_p):
+    logits = torch.randn(4, 3000, generator=torch.Generator().manual_seed(0)) * 3
+    ours = process(logits, temperature, top_k, top_p, min_p)
+    theirs = reference(logits, temperature, top_k, top_p, min_p=min_p)
+    assert torch.equal(ours > 0, theirs > 0)
+    assert torch.allclose(ours, theirs, rtol=1e-6, atol=0)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    logits=st.lists(st.integers(-4, 4), min_size=2, max_size=12),
+    temperature=st.sampled_from([0.5, 1.0, 1.5]),
+    top_k=st.integers(0, 6),
+    top_p=st.sampled_from([0.45, 0.85, 1.0]),
+    min_p=st.sampled_from([0.01, 0.1, 0.5, 1.0]),
+)
+def test_many_ties_are_cut_by_min_p_as_in_transformers(logits, temperature, top_k, top_p, min_p):
+    row = torch.tensor([logits], dtype=torch.float64)
+    ours = process(row, temperature, top_k, top_p, min_p)
+    theirs = reference(row, temperature, top_k, top_p, min_p=min_p)
+    assert torch.allclose(ours, theirs, rtol=1e-9, atol=0)
+
+
+def test_min_p_comes_after_temperature_and_ignores_it_at_zero():
+    """Of the raw law min-p keeps both tokens, of the cooled law one."""
+    logits = torch.tensor([2.0, 1.0])
+    assert int((process(logits, 1.0, min_p=0.3) > 0).sum()) == 2
+    assert int((process(logits, 0.4, min_p=0.3) > 0).sum()) == 1
+    assert process(logits, 0.0, min_p=0.3).tolist() == [1, 0]
 
 
 @settings(max_examples=200, deadline=None)
