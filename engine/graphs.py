@@ -13,9 +13,13 @@ short text three times over: on a single sequence the fused kernel walks its key
 another. What lies in a window past a row's position is weighed with exact zeros, after
 everything else, and so should leave the same bits in every window (the device check measures it).
 
+What a row sees, and at which position it stands, is a buffer too, so that a tree of guesses
+(`llama.Branches`) replays the same recordings.
+
 Exact mode (`same_bits`, for float32) makes every pass of the target `ROWS` wide, those over one
 token too: a product's rows are then summed in one order whatever a round proposes, and the text
-without speculation is the text with it, to the bit.
+without speculation is the text with it, to the bit. Of chains that is promised, not of trees: the
+keys of a branch stand apart in the cache, and attention may add them up in other groups.
 
 Where recording fails the same passes are made by `llama.TorchKernel`, and `name` says so.
 
@@ -34,7 +38,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from engine.arguments import MAX_K
-from engine.llama import Cache, TorchKernel, Weights, rope_table
+from engine.llama import Branches, Cache, TorchKernel, Weights, rope_table
 
 ROWS = MAX_K + 1
 """Rows of a wide pass: the last committed token and the most guesses a round can have."""
@@ -108,6 +112,9 @@ class GraphKernel:
         self._rows = like.new_zeros(ROWS, weights.config.hidden_size)
         self._start = torch.zeros(1, dtype=torch.long, device=like.device)
         self._steps = torch.arange(ROWS, device=like.device)
+        self._chain = _sight_of(None, 0).to(like.device)
+        self._sight = self._chain.clone()
+        self._is_chain = True  # what the buffer holds
         capacity = context + self.spare_rows(context)
         self._windows = _windows(capacity)
         self._places = torch.arange(capacity, device=like.device)
@@ -131,25 +138,43 @@ class GraphKernel:
         return GraphKernel(self._weights.first_layers(count), self._context, self._record)
 
     @torch.inference_mode()
-    def hidden(self, ids: Sequence[int] | Tensor, start: int, cache: Cache) -> Tensor:
+    def hidden(
+        self,
+        ids: Sequence[int] | Tensor,
+        start: int,
+        cache: Cache,
+        branches: Branches | None = None,
+    ) -> Tensor:
         table = self._weights.embedding
-        return self.hidden_of(table[_sent(ids, table.device)], start, cache)
+        return self.hidden_of(table[_sent(ids, table.device)], start, cache, branches)
 
     @torch.inference_mode()
-    def hidden_of(self, x: Tensor, start: int, cache: Cache) -> Tensor:
+    def hidden_of(
+        self, x: Tensor, start: int, cache: Cache, branches: Branches | None = None
+    ) -> Tensor:
         """As `hidden`, of rows (n, hidden) given in the place of embeddings."""
         count = len(x)
         width = 1 if count == 1 and not self._same_bits else ROWS
         replay = None
         window = next((each for each in self._windows if each >= start + width), None)
-        if count <= width and window is not None and window <= cache.keys.shape[2]:
+        fits = branches is None or max(map(len, branches.lines)) <= ROWS
+        if count <= width and fits and window is not None and window <= cache.keys.shape[2]:
             self._rows[:count] = x
             self._start.fill_(start)
+            self._look(branches, start)
             replay = self._recording(width, window, cache)
         if replay is None:
-            return self._eager.hidden_of(x, start, cache)
+            return self._eager.hidden_of(x, start, cache, branches)
         self.replays += 1
         return replay()[:count].clone()  # the next replay writes over its result
+
+    def _look(self, branches: Branches | None, start: int) -> None:
+        """Fill the buffer of what rows see; between chains nothing is to be done."""
+        if branches is not None:
+            self._sight.copy_(_sent(_sight_of(branches, start), self._sight.device))
+        elif not self._is_chain:
+            self._sight.copy_(self._chain)
+        self._is_chain = branches is None
 
     @torch.inference_mode()
     def logits(self, hidden: Tensor) -> Tensor:
@@ -195,8 +220,11 @@ class GraphKernel:
 
     def _pass(self, width: int, window: int, cache: Cache) -> Tensor:
         """What is recorded: reads nothing that changes but buffers. (width, hidden), after norm."""
-        positions = self._start + self._steps[:width]
-        seen = self._places[:window] <= positions[:, None]
+        places = self._start + self._steps[:width]
+        sight = self._start + self._sight[:width]
+        positions = sight[:, 0]
+        seen = self._places[:window] < sight[:, 1:2]
+        seen = seen.scatter(1, sight[:, 2:], True)
         like = self._weights.embedding
         mask = torch.zeros(seen.shape, dtype=like.dtype, device=like.device)
         mask = mask.masked_fill(~seen, -torch.inf)  # (width, window)
@@ -210,8 +238,8 @@ class GraphKernel:
             swapped = torch.cat(turned.chunk(2, dim=-1)[::-1], dim=-1)
             turned = (turned * cos + swapped * sin).transpose(0, 1)
             values = fused[:, c.heads + c.kv_heads :].transpose(0, 1)
-            cache.keys[layer].index_copy_(1, positions, turned[c.heads :])
-            cache.values[layer].index_copy_(1, positions, values)
+            cache.keys[layer].index_copy_(1, places, turned[c.heads :])
+            cache.values[layer].index_copy_(1, places, values)
             mixed = F.scaled_dot_product_attention(
                 turned[: c.heads].reshape(1, c.kv_heads, group * width, c.head_dim),
                 cache.keys[layer, :, :window][None],
@@ -224,6 +252,22 @@ class GraphKernel:
             return self._eager.layers(self._rows[:width], attend)
 
 
+def _sight_of(branches: Branches | None, start: int) -> Tensor:
+    """What rows of a pass see (`ROWS`, 2 + `ROWS`): position, straight rows seen, others seen.
+
+    All counted from `start`, the pass's first place; without branches it is the same everywhere.
+    Nothing more to see is the row's own place once more.
+    """
+    own = torch.arange(ROWS)[:, None]
+    sight = torch.cat((own, own + 1, own.expand(ROWS, ROWS)), dim=1)
+    if branches is not None:
+        rows = zip(branches.positions, branches.straight, branches.lines, strict=True)
+        for row, (position, straight, line) in enumerate(rows):
+            seen = torch.tensor((position, straight, *line))
+            sight[row, : len(seen)] = seen - start
+    return sight
+
+
 def _windows(capacity: int) -> tuple[int, ...]:
     """Rows attention may run over: `SHORTEST`, doubled until all of `capacity` is covered."""
     windows = [SHORTEST]
@@ -234,9 +278,11 @@ def _windows(capacity: int) -> tuple[int, ...]:
 
 def _sent(ids: Sequence[int] | Tensor, device: torch.device) -> Tensor:
     """`ids` on their way to the device; nobody waits for them."""
-    if isinstance(ids, Tensor):
+    if isinstance(ids, Tensor) and ids.device == device:
         return ids
-    staged = torch.tensor(ids, dtype=torch.long, pin_memory=device.type == "cuda")
+    staged = torch.as_tensor(ids, dtype=torch.long)
+    if device.type == "cuda":
+        staged = staged.pin_memory()
     return staged.to(device, non_blocking=True)
 
 

@@ -29,7 +29,7 @@ from torch import Tensor
 from engine import devices
 from engine.fetch import cache_root
 from engine.graphs import CudaGraphs, GraphKernel, Recorder
-from engine.llama import Cache, Runner, TorchKernel, Weights, rope_table
+from engine.llama import Branches, Cache, Runner, TorchKernel, Weights, rope_table
 from engine.lowbit import Codes
 
 MAX_ROWS = 32
@@ -235,19 +235,29 @@ class RowKernel:
     def first_layers(self, count: int) -> RowKernel:
         return RowKernel(self._weights.first_layers(count), self._context, self._team)
 
-    def hidden(self, ids: Sequence[int] | Tensor, start: int, cache: Cache) -> Tensor:
-        return self._passes(self._embedding[np.asarray(ids)], start, cache)
+    def hidden(
+        self,
+        ids: Sequence[int] | Tensor,
+        start: int,
+        cache: Cache,
+        branches: Branches | None = None,
+    ) -> Tensor:
+        return self._passes(self._embedding[np.asarray(ids)], start, cache, branches)
 
-    def hidden_of(self, x: Tensor, start: int, cache: Cache) -> Tensor:
+    def hidden_of(
+        self, x: Tensor, start: int, cache: Cache, branches: Branches | None = None
+    ) -> Tensor:
         """As `hidden`, of rows (n, hidden) given in the place of embeddings."""
-        return self._passes(_array(x).copy(), start, cache)
+        return self._passes(_array(x).copy(), start, cache, branches)
 
-    def _passes(self, x: Any, start: int, cache: Cache) -> Tensor:
+    def _passes(self, x: Any, start: int, cache: Cache, branches: Branches | None) -> Tensor:
         """Rows x (n, hidden), which are used up, in passes of at most `MAX_ROWS`."""
         out = np.empty_like(x)
         for first in range(0, len(x), MAX_ROWS):
-            rows = slice(first, first + MAX_ROWS)
-            self._pass(x[rows], start + first, cache, out[rows])
+            rows = x[first : first + MAX_ROWS]
+            at = start + first
+            new = None if branches is None else branches.cut(at, at + len(rows))
+            self._pass(rows, at, cache, new, out[first : first + MAX_ROWS])
         return torch.from_numpy(out)
 
     def logits(self, hidden: Tensor) -> Tensor:
@@ -258,21 +268,34 @@ class RowKernel:
         self._team.run(lambda _: head_pass(tickets, finished, head, 0, rows, out))
         return torch.from_numpy(out)
 
-    def _pass(self, x: Any, start: int, cache: Cache, out: Any) -> None:
+    def _pass(self, x: Any, start: int, cache: Cache, branches: Branches | None, out: Any) -> None:
         # A helper may wake from the pass before only now: it must not see x being refilled.
         work = self._work(len(x))._replace(x=x)
         keys, values = _array(cache.keys), _array(cache.values)
         shape = (-1, *keys.shape[2:])  # layers · kv heads, context, dim
         cached = self._rowpass.Rows(keys.reshape(shape), values.reshape(shape), *self._rope)
+        sight = self._sight(start, len(x), branches)
         stages = self._weights.config.layers * self._rowpass.STAGES_PER_LAYER
         tickets, finished = np.zeros((2, stages), np.int64)
         layers_pass, norms, matrices = self._rowpass.layers_pass, self._norms, self._matrices
         eps = self._weights.config.norm_eps
         self._team.run(
             lambda thread: layers_pass(
-                thread, tickets, finished, start, norms, matrices, cached, work, eps, out
+                thread, tickets, finished, start, sight, norms, matrices, cached, work, eps, out
             )
         )
+
+    def _sight(self, start: int, rows: int, branches: Branches | None) -> Any:
+        """What each row of a pass sees, as the passes take it."""
+        if branches is None:
+            straight = np.arange(start + 1, start + rows + 1, dtype=np.int64)
+            return self._rowpass.Sight(straight, straight, np.empty((rows, 0), np.int64))
+        lines = np.zeros((rows, max(map(len, branches.lines))), np.int64)
+        for line, others in zip(lines, branches.lines, strict=True):
+            line[: len(others)] = others
+        straight = np.array(branches.straight, np.int64)
+        seen = np.array(branches.positions, np.int64) + 1
+        return self._rowpass.Sight(straight, seen, lines)
 
     def _work(self, rows: int) -> Any:
         """Scratch memory of a pass over `rows` rows, kept for the next such pass."""

@@ -190,34 +190,44 @@ def exp_scores(typing_context: Any, scores: Any, seen: Any, scale: Any) -> Any:
 
 @intrinsic(prefer_literal=True)
 def mix_values(
-    typing_context: Any, vectors: Any, values: Any, at: Any, shares: Any, seen: Any, total: Any,
-    out: Any, column: Any,
+    typing_context: Any, vectors: Any, values: Any, at: Any, shares: Any, straight: Any,
+    lines: Any, line: Any, more: Any, total: Any, out: Any, column: Any,
 ) -> Any:  # fmt: skip
-    """out[c] = Σt shares[0, t] · values[at, t, c] / total for `vectors` · LANES columns c.
+    """out[c] = Σt shares[0, t] · values[at, row t, c] / total for `vectors` · LANES columns c.
 
-    t runs below `seen`, c from `column` on; `vectors` is a literal. values is float32 and 3-D,
-    shares 2-D, out 1-D.
+    Row t is t below `straight`, and then lines[line, t - straight] for `more` others; c runs from
+    `column` on; `vectors` is a literal. values is float32 and 3-D, shares 2-D, out 1-D, lines
+    int64 and 2-D.
     """
     index = types.intp
     count = vectors.literal_value
     signature = types.void(
-        vectors, values, index, shares, index, types.float32, out, index
-    )  # fmt: skip
+        vectors, values, index, shares, index, lines, index, index, types.float32, out, index
+    )
 
     def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        _, values_value, at_value, shares_value, seen_value, total_value, out_value, first = args
+        _, values_value, at_value, shares_value, below, lines_value, line_at, others = args[:8]
+        total_value, out_value, first = args[8:]
         array = context.make_array(values)(context, builder, values_value)
         _, height, width = cgutils.unpack_tuple(builder, array.shape, 3)
         start = builder.mul(builder.mul(at_value, height), width)
         line = builder.gep(array.data, [builder.add(start, first)])
         of_row = _line(context, builder, shares, shares_value, INDEX(0))
         sums = [cgutils.alloca_once_value(builder, constant(0.0)) for _ in range(count)]
-        with cgutils.for_range(builder, seen_value, intp=INDEX) as loop:
-            share = splat(builder, builder.load(builder.gep(of_row, [loop.index])))
-            offset = builder.mul(loop.index, width)
+
+        def add(place: Any, row: Any) -> None:
+            share = splat(builder, builder.load(builder.gep(of_row, [place])))
+            offset = builder.mul(row, width)
             for number, total_at in enumerate(sums):
                 part = load(builder, line, builder.add(offset, INDEX(number * LANES)))
                 builder.store(multiply_add(builder, share, part, builder.load(total_at)), total_at)
+
+        with cgutils.for_range(builder, below, intp=INDEX) as loop:
+            add(loop.index, loop.index)
+        of_line = _line(context, builder, lines, lines_value, line_at)
+        with cgutils.for_range(builder, others, intp=INDEX) as loop:
+            row = builder.load(builder.gep(of_line, [loop.index]))
+            add(builder.add(below, loop.index), row)
         target = context.make_array(out)(context, builder, out_value).data
         whole = splat(builder, total_value)
         for number, total_at in enumerate(sums):

@@ -31,6 +31,7 @@ _MIXED_AT_ONCE = 8  # vectors of values summed in registers
 _SPINS = 400  # looks at a counter before a waiting thread gives its core away
 
 Floats = NDArray[np.float32]
+Indices = NDArray[np.int64]
 
 
 _inner = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
@@ -58,6 +59,14 @@ class Rows(NamedTuple):
     values: Floats
     cos: Floats
     sin: Floats
+
+
+class Sight(NamedTuple):
+    """What each row of a pass sees of the cache: first rows of it, and then a line of others."""
+
+    straight: Indices  # (rows,): how many of the first
+    seen: Indices  # (rows,): how many in all, its own among them: its position and one
+    lines: Indices  # (rows, any): the others, ascending; what is past their number is no row
 
 
 class Scratch(NamedTuple):
@@ -169,42 +178,59 @@ def _copy(source: Floats, target: Floats) -> None:
 
 @_inner
 def _place_head(
-    fused: Floats, head: int, heads: int, kv_heads: int, layer: int, start: int, cached: Rows
-) -> None:
+    fused: Floats, head: int, heads: int, kv_heads: int, layer: int, start: int, sight: Sight,
+    cached: Rows,
+) -> None:  # fmt: skip
     """Finish one fused head for every row: turn queries and keys, store keys and values."""
     every = heads + 2 * kv_heads
     for row in range(fused.shape[0] // every):
         vector = fused[row * every + head]
-        position = start + row
         if head < heads + kv_heads:
+            position = sight.seen[row] - 1
             _rotate(vector, cached.cos[position], cached.sin[position])
         if heads <= head < heads + kv_heads:
-            _copy(vector, cached.keys[layer * kv_heads + head - heads, position])
+            _copy(vector, cached.keys[layer * kv_heads + head - heads, start + row])
         elif head >= heads + kv_heads:
-            _copy(vector, cached.values[layer * kv_heads + head - heads - kv_heads, position])
+            _copy(vector, cached.values[layer * kv_heads + head - heads - kv_heads, start + row])
 
 
 @_inner
 def _attend(
-    fused: Floats, query: int, keys_at: int, cached: Rows, seen: int, scores: Floats, out: Floats
-) -> None:
-    """Attention of fused row `query` over the first `seen` positions, into out (dim,)."""
+    fused: Floats, query: int, keys_at: int, cached: Rows, sight: Sight, row: int, scores: Floats,
+    out: Floats,
+) -> None:  # fmt: skip
+    """Attention of fused row `query` over all that `row` of the pass sees, into out (dim,).
+
+    In the order of its text, wherever in the cache that stands: its bits do not tell.
+    """
     dim = fused.shape[1]
     keys = (cached.keys,)
+    straight, seen = sight.straight[row], sight.seen[row]
     n = 0
-    while n + 4 <= seen:
+    while n + 4 <= straight:
         dot_tile(4, 1, keys, keys_at, n, fused, query, scores, 0, -1)
         n += 4
-    while n < seen:
+    while n < straight:
         dot_tile(1, 1, keys, keys_at, n, fused, query, scores, 0, -1)
+        n += 1
+    while n < seen:
+        other = sight.lines[row, n - straight]  # >= n: its score is no place that is in use
+        dot_tile(1, 1, keys, keys_at, other, fused, query, scores, 0, -1)
+        scores[0, n] = scores[0, other]
         n += 1
     total = exp_scores(scores, seen, np.float32(1.0 / math.sqrt(dim)))
     column = 0
     while column + _MIXED_AT_ONCE * LANES <= dim:
-        mix_values(_MIXED_AT_ONCE, cached.values, keys_at, scores, seen, total, out, column)
+        mix_values(
+            _MIXED_AT_ONCE, cached.values, keys_at, scores, straight, sight.lines, row,
+            seen - straight, total, out, column,
+        )  # fmt: skip
         column += _MIXED_AT_ONCE * LANES
     while column < dim:
-        mix_values(1, cached.values, keys_at, scores, seen, total, out, column)
+        mix_values(
+            1, cached.values, keys_at, scores, straight, sight.lines, row, seen - straight, total,
+            out, column,
+        )  # fmt: skip
         column += LANES
 
 
@@ -255,7 +281,7 @@ def _project_into(
 
 @_inner
 def _attention_stages(
-    thread: int, tickets: Any, finished: Any, stage: int, layer: int, start: int,
+    thread: int, tickets: Any, finished: Any, stage: int, layer: int, start: int, sight: Sight,
     norms: Norms, matrices: Matrices, cached: Rows, work: Scratch, eps: float,
 ) -> None:  # fmt: skip
     """x += attention of one layer: three stages."""
@@ -271,7 +297,7 @@ def _attention_stages(
         _normalise(work.x, norms.attention[layer], eps, normed)
     while task < every:
         _multiply(matrices.qkv, layer, task * dim, task * dim + dim, normed, fused)
-        _place_head(work.fused, task, heads, kv_heads, layer, start, cached)
+        _place_head(work.fused, task, heads, kv_heads, layer, start, sight, cached)
         task = _claim_next(tickets, finished, stage)
     _wait(finished, stage, every)
 
@@ -282,7 +308,7 @@ def _attention_stages(
         head, row = task // rows, task % rows  # heads that share keys one after another
         keys_at = layer * kv_heads + head // (heads // kv_heads)
         out = work.mixed[row, head * dim : head * dim + dim]
-        _attend(work.fused, row * every + head, keys_at, cached, start + row + 1, scores, out)
+        _attend(work.fused, row * every + head, keys_at, cached, sight, row, scores, out)
         task = _claim_next(tickets, finished, stage)
     _wait(finished, stage, rows * heads)
 
@@ -314,10 +340,12 @@ def _mlp_stages(
 
 @njit(nogil=True, cache=True)
 def layers_pass(
-    thread: int, tickets: Any, finished: Any, start: int,
+    thread: int, tickets: Any, finished: Any, start: int, sight: Sight,
     norms: Norms, matrices: Matrices, cached: Rows, work: Scratch, eps: float, out: Floats,
 ) -> None:  # fmt: skip
-    """Run every layer over new positions start…, then the final norm into out (rows, hidden).
+    """Run every layer over new cache rows start…, then the final norm into out (rows, hidden).
+
+    `sight` says what each of them sees.
 
     Every thread of the team calls it with its own number, and thread 0 returns last with
     `out` complete. `tickets` and `finished` are int64 zeros, one per stage, fresh each pass.
@@ -325,8 +353,9 @@ def layers_pass(
     for layer in range(norms.attention.shape[0]):
         stage = layer * STAGES_PER_LAYER
         _attention_stages(
-            thread, tickets, finished, stage, layer, start, norms, matrices, cached, work, eps
-        )
+            thread, tickets, finished, stage, layer, start, sight, norms, matrices, cached, work,
+            eps,
+        )  # fmt: skip
         _mlp_stages(thread, tickets, finished, stage + 3, layer, norms, matrices, work, eps)
     if thread == 0:
         _normalise(work.x, norms.final, eps, out)

@@ -21,13 +21,17 @@ from torch import Tensor
 
 from engine.drafters.model import CATCH_UP
 from engine.drafters.proposal import DraftRequest, Proposal, Step, chain, common_prefix
-from engine.llama import Cache, Kernel, Runner, Weights
+from engine.drafters.tree import Tree, grow
+from engine.llama import Branches, Cache, Kernel, Runner, Weights
+from engine.verification import ROOT
 
 
 class RowsKernel(Kernel, Protocol):
     """A kernel that takes rows as well as ids."""
 
-    def hidden_of(self, x: Tensor, start: int, cache: Cache) -> Tensor: ...
+    def hidden_of(
+        self, x: Tensor, start: int, cache: Cache, branches: Branches | None = None
+    ) -> Tensor: ...
 
 
 class FusedRunner(Runner):
@@ -43,18 +47,23 @@ class FusedRunner(Runner):
         self._rows = kernel
 
     @torch.inference_mode()
-    def read(self, ids: Sequence[int], features: Tensor) -> Tensor:
+    def read(
+        self, ids: Sequence[int], features: Tensor, parents: Sequence[int] | None = None
+    ) -> Tensor:
         """Feed `ids`, the i-th with row i of `features` (n, hidden); logits (V,) after the last.
 
-        Raises ContextFullError before touching anything when they do not fit.
+        `parents` as for `forward`. Raises ContextFullError before touching anything when they do
+        not fit.
         """
-        self._check_room(len(ids))
+        branches = self._branches_with(len(ids), parents)
         table = self.weights.embedding
         embedded = table[torch.as_tensor(ids, device=table.device)]
         size, eps = table.shape[1:], self.weights.config.norm_eps
         halves = [F.rms_norm(half, size, None, eps) for half in (embedded, features.to(table))]
         inputs = F.linear(torch.cat(halves, dim=-1), self._fusion)
-        return self._take(self._rows.hidden_of(inputs, self.length, self.cache), last_only=True)[-1]
+        new = self._new(branches)
+        hidden = self._rows.hidden_of(inputs, self.length, self.cache, new)
+        return self._take(hidden, last_only=True, branches=branches)[-1]
 
     @property
     def last(self) -> Tensor:
@@ -84,7 +93,12 @@ class EagleDrafter:
         del self._held[kept:]
         if len(ids) - 1 - kept > CATCH_UP:
             self._read(ids[kept:-1], features)[0].item()  # preparation, and waited for
+        return self._guess(ids, features, request)
 
+    def observe(self, ids: Sequence[int]) -> None:
+        """Nothing yet: rows are read when the features to read them with are at hand."""
+
+    def _guess(self, ids: Sequence[int], features: Tensor, request: DraftRequest) -> Proposal:
         def step(text: list[int], slot: int) -> Step:
             if slot == 0:
                 logits = self._read(text[len(self._held) :], features)
@@ -94,14 +108,36 @@ class EagleDrafter:
 
         return chain(step, ids, request)
 
-    def observe(self, ids: Sequence[int]) -> None:
-        """Nothing yet: rows are read when the features to read them with are at hand."""
-
     def _read(self, ids: Sequence[int], features: Tensor) -> Tensor:
         """Read tokens after those held, with the target's features; logits (V,) after them."""
         logits = self._runner.read(ids, before(features, len(self._held), len(ids)))
         self._held.extend(ids)
         return logits
+
+
+class EagleTreeDrafter(EagleDrafter):
+    """Drafts a tree, k nodes where its model is surest of being right (see `tree.grow`).
+
+    Each step reads one node with the feature the model made of the node's parent, in a cache row
+    that follows its parent's. One row a step: a whole level at once would read more nodes than
+    are wanted, and their number is what a step costs on a CPU.
+    """
+
+    def _guess(self, ids: Sequence[int], features: Tensor, request: DraftRequest) -> Proposal:
+        tree = Tree(ids, request)
+        rows: dict[int, int] = {}  # the cache row of each node read
+
+        def read(node: int) -> Tensor:
+            if node == ROOT:
+                logits = self._read(ids[len(self._held) :], features)
+            else:
+                row = rows[tree.parents[node]]
+                feature = self._runner.hidden[row : row + 1]
+                logits = self._runner.read([tree.tokens[node]], feature, [row])
+            rows[node] = self._runner.length - 1
+            return logits
+
+        return tree.proposal("model", grow(tree, request.k, read))
 
 
 def before(features: Tensor, first: int, count: int) -> Tensor:

@@ -26,6 +26,7 @@ from tests.engine import kit
 from tests.engine.kit import TINY, audit, header, session
 from tests.engine.runs import GREEDY, ORACLE, PROMPT
 from tests.engine.test_decode import chaos_script
+from tests.engine.trees import grow
 
 IDS = torch.randint(0, 64, (120,), generator=torch.Generator().manual_seed(5)).tolist()
 
@@ -99,6 +100,35 @@ def test_logits_and_cache_are_those_of_plain_passes_after_any_acceptance(record,
     assert (runner.hidden - straight.hidden)[: runner.length].abs().max() < 1e-11
 
 
+@pytest.mark.parametrize("same_bits", [False, True])
+@pytest.mark.parametrize("record", [eager, Tape])
+@pytest.mark.parametrize("seed", range(6))
+def test_branches_are_those_of_plain_passes(record, same_bits, seed):
+    runner, straight = runner_of(TINY, 120, record, same_bits), Runner(TINY, 120)
+    audit(runner, grow(runner, straight, 6, seed, close))
+    assert runner.kernel.replays >= 7
+    assert max(rounds(runner, straight, 3)) < 1e-11  # chains again
+
+
+class KeepsLooking(GraphKernel):
+    """The broken twin: a chain sees what the tree before it saw."""
+
+    def _look(self, branches, start):
+        if branches is not None:
+            super()._look(branches, start)
+
+
+@pytest.mark.parametrize("record", [eager, Tape])
+def test_a_chain_that_sees_as_the_tree_before_it_is_caught(record):
+    runner, straight = runner_of(TINY, 120, record, kind=KeepsLooking), Runner(TINY, 120)
+    with pytest.raises(AssertionError):
+        grow(runner, straight, 6, 0, close)
+
+
+def close(mine, theirs):
+    return bool((mine - theirs).abs().max() < 1e-10)
+
+
 def test_rows_may_be_given_in_the_place_of_ids_and_ids_as_a_tensor():
     runner, straight = runner_of(TINY), Runner(TINY, 100)
     expected = straight.kernel.hidden(IDS[:4], 0, straight.cache)
@@ -120,9 +150,9 @@ def test_single_precision_and_odd_sizes_agree_too():
 class FrozenPosition(GraphKernel):
     """The broken twin: where a pass begins is a Python number, not a buffer."""
 
-    def hidden(self, ids, start, cache):
+    def hidden(self, ids, start, cache, branches=None):
         self.at = start
-        return super().hidden(ids, start, cache)
+        return super().hidden(ids, start, cache, branches)
 
     def _pass(self, width, window, cache):
         self._start.fill_(self.at)

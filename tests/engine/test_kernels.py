@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 import threading
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from torch import Tensor
 from engine import kernels
 from engine.llama import Cache, Kernel, LlamaConfig, Runner, Weights
 from engine.lowbit import Codes, Width, copy_of
+from tests.engine.trees import by_paths, grow, random_shape, rows_of
 
 IDS = torch.randint(0, 64, (90,), generator=torch.Generator().manual_seed(2)).tolist()
 WIDTHS = (*range(1, 18), 32)
@@ -99,6 +101,23 @@ def test_a_row_is_the_same_bits_at_every_width(rows: kernels.Kernels, weights: W
     for width in WIDTHS:
         assert by_width(runner, width).equal(alone), f"logits differ in passes of {width} rows"
         assert runner.cache.keys.equal(keys), f"cache rows differ in passes of {width} rows"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_branch_has_the_bits_it_would_have_as_the_text(
+    rows: kernels.Kernels, weights: Weights, seed: int
+) -> None:
+    runner, straight = rows.runner(weights, 100), rows.runner(weights, 100)
+    grow(runner, straight, 8, seed, torch.equal, 120)
+
+
+def test_branches_wider_than_a_pass_are_cut_into_several(rows: kernels.Kernels) -> None:
+    shape = random_shape(random.Random(3), 50)
+    runner, straight = rows.runner(LANED, 100), rows.runner(LANED, 100)
+    for each in (runner, straight):
+        each.forward(IDS[:20])
+    found = runner.forward(IDS[20:71], parents=rows_of(shape, 20))
+    assert found.equal(by_paths(straight, IDS[20], IDS[21:71], shape)[0])
 
 
 def test_blocks_give_the_very_bits_of_their_full_matrices(rows: kernels.Kernels) -> None:
@@ -199,8 +218,8 @@ def test_without_numba_torch_does_it_and_the_name_says_so(monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("hidden", "said"),
     [
-        (lambda self, ids, start, cache: torch.ones(len(ids), 32), "its results are off by"),
-        (lambda self, ids, start, cache: 1 / 0, "division by zero"),
+        (lambda self, ids, *_: torch.ones(len(ids), 32), "its results are off by"),
+        (lambda self, *_: 1 / 0, "division by zero"),
     ],
 )
 def test_passes_that_do_not_compute_what_torch_does_are_not_used(

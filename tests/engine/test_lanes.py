@@ -32,9 +32,10 @@ def compiled() -> SimpleNamespace:
         return exp_scores(scores, seen, np.float32(scale))
 
     @njit
-    def mix(values, shares, seen, total, out):  # type: ignore[no-untyped-def]
-        mix_values(2, values, 1, shares, seen, np.float32(total), out, 0)
-        mix_values(1, values, 1, shares, seen, np.float32(total), out, 16)
+    def mix(values, shares, straight, lines, more, total, out):  # type: ignore[no-untyped-def]
+        total = np.float32(total)
+        mix_values(2, values, 1, shares, straight, lines, 1, more, total, out, 0)
+        mix_values(1, values, 1, shares, straight, lines, 1, more, total, out, 16)
 
     return SimpleNamespace(gate=gate, powers=powers, mix=mix)
 
@@ -73,6 +74,18 @@ def test_values_are_mixed_up_to_the_last_seen(compiled: SimpleNamespace) -> None
     shares = random.random((1, 48), np.float32)
     for seen in (1, 7, 40):
         out = np.full(24, np.nan, np.float32)
-        compiled.mix(values, shares, seen, 2.0, out)
+        compiled.mix(values, shares, seen, np.empty((2, 0), np.int64), 0, 2.0, out)
         right = shares[0, :seen].astype(np.float64) @ values[1, :seen] / 2
         assert np.allclose(out, right, atol=1e-5)
+
+
+def test_a_line_of_other_rows_is_mixed_as_if_it_followed(compiled: SimpleNamespace) -> None:
+    random = np.random.default_rng(4)
+    values = random.standard_normal((2, 40, 24), np.float32)
+    shares = random.random((1, 48), np.float32)
+    line = [9, 17, 30]
+    together, apart = np.empty(24, np.float32), np.empty(24, np.float32)
+    compiled.mix(values, shares, 8, np.array([[0, 0, 0], line]), 3, 2.0, apart)
+    values[1, 8:11] = values[1, line]
+    compiled.mix(values, shares, 11, np.empty((2, 0), np.int64), 0, 2.0, together)
+    assert np.array_equal(apart, together)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,9 +17,18 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from engine.drafters.model import ModelDrafter
-from engine.llama import ContextFullError, LlamaConfig, ModelError, Runner, Weights
+from engine.llama import (
+    Branches,
+    ContextFullError,
+    LlamaConfig,
+    ModelError,
+    Runner,
+    TorchKernel,
+    Weights,
+)
 from engine.trace import Settings
 from tests.engine.kit import header, session
+from tests.engine.trees import grow, rows_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -198,6 +208,136 @@ def test_rows_in_the_place_of_embeddings_are_those_embeddings() -> None:
     expected = by_id.forward(IDS[:5])
     rows = WEIGHTS.embedding[IDS[:5]]
     assert close(by_row.kernel.hidden_of(rows, 0, by_row.cache) @ WEIGHTS.head.T, expected)
+
+
+# --- branches -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_branch_is_what_it_would_be_as_the_text(seed: int) -> None:
+    runner, straight = Runner(WEIGHTS), Runner(WEIGHTS)
+    held = grow(runner, straight, 6, seed, close)
+    audit(runner, held)
+
+
+class SeesSiblings(Runner):
+    """Broken: a row sees every row before it in the cache."""
+
+    def _new(self, branches: Branches | None) -> Branches | None:
+        new = super()._new(branches)
+        if new is None:
+            return None
+        lines = [tuple(range(seen, line[-1] + 1)) for seen, line in zip(
+            new.straight, new.lines, strict=True)]  # fmt: skip
+        return replace(new, lines=tuple(lines))
+
+
+class StandsBySlot(Runner):
+    """Broken: a row stands at the position of its cache row."""
+
+    class Slots(Branches):
+        @property
+        def positions(self) -> list[int]:
+            return [line[-1] for line in self.lines]
+
+    def _new(self, branches: Branches | None) -> Branches | None:
+        new = super()._new(branches)
+        return new and self.Slots(new.base, new.straight, new.lines)
+
+
+class KeepsOldHidden(Runner):
+    """Broken: keys and values are gathered, hidden states are not."""
+
+    def keep(self, rows: Sequence[int]) -> None:
+        before = self.hidden.clone()
+        super().keep(rows)
+        self.hidden.copy_(before)
+
+
+class KeepsTheFirst(Runner):
+    """Broken: as many rows stay as are to be kept, whichever they are."""
+
+    def keep(self, rows: Sequence[int]) -> None:
+        self.rollback(rows[0] + len(rows))
+        self._branches = None
+
+
+@pytest.mark.parametrize("twin", [SeesSiblings, StandsBySlot, KeepsOldHidden, KeepsTheFirst])
+def test_a_broken_tree_pass_is_caught(twin: type[Runner]) -> None:
+    caught = 0
+    for seed in range(8):
+        try:
+            grow(twin(WEIGHTS), Runner(WEIGHTS), 6, seed, close)
+        except AssertionError:
+            caught += 1
+    assert caught >= 6  # two of these seeds keep only what lies in its place
+
+
+def test_rows_may_branch_off_anywhere_and_go_on_by_themselves() -> None:
+    """From the empty text, from the midst of the straight rows, and without naming a parent."""
+    runner = Runner(WEIGHTS)
+    first = runner.forward(IDS[:2], parents=[-1, -1])
+    assert close(first[1:], Runner(WEIGHTS).forward(IDS[1:2]))
+    runner.rollback(0)
+    runner.forward(IDS[:6])
+    runner.forward([7, 8], parents=[2, 6])
+    after = runner.forward([9, 10])
+    assert close(after, Runner(WEIGHTS).forward([*IDS[:3], 7, 8, 9, 10])[-2:])
+    runner.rollback(8)
+    assert close(runner.forward([11]), Runner(WEIGHTS).forward([*IDS[:3], 7, 8, 11])[-1:])
+    runner.rollback(6)
+    assert close(runner.forward([12]), Runner(WEIGHTS).forward([*IDS[:6], 12])[-1:])
+
+
+def test_a_chain_named_by_its_parents_is_a_plain_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = []
+    plain = TorchKernel.hidden_of
+    monkeypatch.setattr(
+        TorchKernel,
+        "hidden_of",
+        lambda self, x, start, cache, branches: (
+            given.append(branches) or plain(self, x, start, cache, branches)
+        ),
+    )
+    runner = Runner(WEIGHTS)
+    runner.forward(IDS[:4])
+    runner.forward(IDS[4:7], parents=[3, 4, 5])
+    runner.keep([4, 5])
+    runner.forward(IDS[6:8])
+    assert given == [None] * 3
+    audit(runner, IDS[:8])
+
+
+def test_what_is_no_branch_is_an_error_that_changes_nothing() -> None:
+    runner = Runner(WEIGHTS, context=12)
+    runner.forward(IDS[:4])
+    for parents, words in (([4], "cannot follow"), ([-2], "cannot follow"), ([3, 3], "1 tokens")):
+        with pytest.raises(ValueError, match=words):
+            runner.forward([1], parents=parents)
+    with pytest.raises(ContextFullError):
+        runner.forward(IDS[:9], parents=rows_of([0] * 8, 4))
+    assert runner.length == 4
+    runner.forward([1, 2, 3, 4], parents=[3, 3, 4, 1])
+    for rows in ([5, 6], [6], [4, 5], [4, 6, 7], [7], [4, 8], [3]):
+        with pytest.raises(ValueError, match="do not follow"):
+            runner.keep(rows)
+    assert runner.length == 8
+    runner.keep([4, 6])
+    audit(runner, [*IDS[:4], 1, 3])
+    runner.keep([])
+    with pytest.raises(ValueError, match="do not follow"):
+        runner.keep([6])
+
+
+def test_a_branch_that_is_kept_serves_the_layers_that_share_its_rows() -> None:
+    owner = Runner(WEIGHTS)
+    cut = owner.first_layers(1)
+    owner.forward(IDS[:4])
+    owner.forward([5, 6, 7, 8], parents=rows_of([-1, -1, 1], 4))
+    owner.keep([4, 6, 7])
+    cut.adopt(7)
+    text = [*IDS[:4], 5, 7, 8, 9]
+    assert close(cut.forward([9]), Runner(WEIGHTS.first_layers(1)).forward(text)[-1:])
 
 
 # --- parts of a model -----------------------------------------------------------------------
