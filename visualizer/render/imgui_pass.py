@@ -100,24 +100,30 @@ class ImguiPass:
 
     def _upload(self, data: imgui.ImDrawData) -> None:
         """All lists into one pair of buffers; indices are counted on across the lists."""
-        vertices, indices = [], []
-        before = 0
-        for commands in data.cmd_lists:
-            count = commands.vtx_buffer.size()
-            vertices.append(_bytes(commands.vtx_buffer, imgui.VERTEX_SIZE))
-            own = _bytes(commands.idx_buffer, imgui.INDEX_SIZE).view(f"u{imgui.INDEX_SIZE}")
-            indices.append(own.astype(np.uint32) + np.uint32(before))
-            before += count
-        points, order = np.concatenate(vertices), np.concatenate(indices)
-        if points.nbytes > self._vertices.size or order.nbytes > self._indices.size:
+        points, order = data.total_vtx_count, data.total_idx_count
+        if 4 * order > self._indices.size or points * imgui.VERTEX_SIZE > self._vertices.size:
             self._free_buffers()
-            self._allocate(2 * points.nbytes, 2 * order.nbytes)
+            self._allocate(2 * points * imgui.VERTEX_SIZE, 8 * order)
+        at = before = 0
+        for commands in data.cmd_lists:
+            vertices, indices = commands.vtx_buffer, commands.idx_buffer
+            size, count = vertices.size(), indices.size()
+            start = self._points.ctypes.data + before * imgui.VERTEX_SIZE
+            ctypes.memmove(start, vertices.data_address(), size * imgui.VERTEX_SIZE)
+            ctypes.memmove(self._order.ctypes.data + 4 * at, indices.data_address(), 4 * count)
+            self._order[at : at + count] += before
+            before += size
+            at += count
         self._vertices.orphan()
         self._indices.orphan()
-        self._vertices.write(points)
-        self._indices.write(order)
+        self._vertices.write(self._points[: points * imgui.VERTEX_SIZE])
+        self._indices.write(self._order[:order])
 
     def _allocate(self, vertices: int, indices: int) -> None:
+        """Room for so many bytes, and a copy of it on our side."""
+        assert imgui.INDEX_SIZE == 4, "imgui was built with short indices"
+        self._points = np.zeros(vertices, np.uint8)
+        self._order = np.zeros(indices // 4, np.uint32)
         self._vertices = self._context.buffer(reserve=vertices, dynamic=True)
         self._indices = self._context.buffer(reserve=indices, dynamic=True)
         content = [(self._vertices, VERTEX_FORMAT, "position", "uv", "color")]
@@ -167,15 +173,6 @@ def _pixels(texture: imgui.ImTextureData) -> NDArray[np.uint8]:
     """(height, width, 4)"""
     flat = np.asarray(texture.get_pixels_array(), np.uint8)
     return flat.reshape(texture.height, texture.width, 4)
-
-
-def _bytes(buffer: Any, itemsize: int) -> NDArray[np.uint8]:
-    """A view of an ImVector's memory; valid until the next frame."""
-    size = buffer.size() * itemsize
-    if size == 0:
-        return np.zeros(0, np.uint8)
-    memory = (ctypes.c_uint8 * size).from_address(buffer.data_address())
-    return np.ctypeslib.as_array(memory)
 
 
 def _scissor(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from imgui_bundle import imgui
 
@@ -43,7 +44,8 @@ def _accepted(ui: Ui, hud: Hud, rect: Rect) -> None:
     _axis(ui, area, range(count), count)
     for accepted in range(count):
         place = _place(area, accepted, count)
-        widgets.explained(ui.style, f"bar{accepted}", place, explain.histogram_bar(hud, accepted))
+        why = partial(explain.histogram_bar, hud, accepted)
+        widgets.explained(ui.style, f"bar{accepted}", place, why)
     ui.marks["histogram"] = area
 
 
@@ -56,7 +58,8 @@ def _positions(ui: Ui, hud: Hud, rect: Rect) -> None:
     _axis(ui, area, range(1, count + 1), count)
     for index in range(1, count + 1):
         place = _place(area, index - 1, count)
-        widgets.explained(ui.style, f"position{index}", place, explain.position(hud.stats, index))
+        why = partial(explain.position, hud.stats, index)
+        widgets.explained(ui.style, f"position{index}", place, why)
     ui.marks["positions"] = area
 
 

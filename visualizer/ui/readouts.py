@@ -6,16 +6,17 @@ Every number is read from the measured statistics; what is not known yet is a da
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache, partial
 
 from imgui_bundle import imgui
 
 from engine.stats import Stats
-from engine.trace import RunProof
+from engine.trace import Baseline, RunProof
 from visualizer.ui import explain, widgets
 from visualizer.ui.layout import Rect
 from visualizer.ui.model import UiModel
 from visualizer.ui.panel import Ui
-from visualizer.ui.style import FIGURE_SIZE, SMALL_SIZE, Rgba
+from visualizer.ui.style import FIGURE_SIZE, SMALL_SIZE, Rgba, Style
 
 UNKNOWN = "–"
 LABEL_SIZE = 15.0
@@ -50,7 +51,7 @@ def draw(ui: Ui, rect: Rect, model: UiModel) -> None:
         columns = readouts_of(model)
         left = rect.x + 18 * unit
         width = rect.right - 24 * unit - room - left
-        least = [_least(ui, column) for column in columns]
+        least = _widths(ui.style, unit, columns)
         scale = min(0.98 * width / sum(least), 1.0)
         share = max(width - sum(least), 0.0) / sum(each.weight for each in columns)
         for column, needed in zip(columns, least, strict=True):
@@ -82,20 +83,25 @@ def _badge(ui: Ui, right: float, y: float, model: UiModel) -> float:
         place = imgui.ImVec2(right - size.x, rect.bottom + 5 * unit)
         imgui.get_window_draw_list().add_text(place, widgets.u32(style.palette.text), words)
     baseline = model.header.baseline if model.header is not None else None
-    why = explain.slowdown(model.hud.slowdown, model.clock.speed, baseline)
+    why = partial(explain.slowdown, model.hud.slowdown, model.clock.speed, baseline)
     widgets.explained(style, "slowdown", Rect(place.x, place.y, size.x, size.y), why)
     widgets.explained(style, "badge", rect, explain.badge(model.badge))
     return max(rect.width, size.x)
 
 
-def _least(ui: Ui, readout: Readout) -> float:
-    """Width that a column's name and figure need, with the gap after it."""
-    with widgets.font(ui.style, LABEL_SIZE):
+@lru_cache(maxsize=4)
+def _widths(style: Style, unit: float, columns: tuple[Readout, ...]) -> list[float]:
+    """Width that each column's name and figure need in this unit, with the gap after it."""
+    return [_least(style, column) for column in columns]
+
+
+def _least(style: Style, readout: Readout) -> float:
+    with widgets.font(style, LABEL_SIZE):
         name = imgui.calc_text_size(readout.name).x
-        unit = imgui.calc_text_size(readout.unit).x + 4 * ui.style.unit if readout.unit else 0.0
-    with widgets.font(ui.style, FIGURE_SIZE, bold=True):
+        unit = imgui.calc_text_size(readout.unit).x + 4 * style.unit if readout.unit else 0.0
+    with widgets.font(style, FIGURE_SIZE, bold=True):
         figure = imgui.calc_text_size(readout.widest).x + unit
-    return float(max(name, figure)) + (GAP + 1) * ui.style.unit
+    return float(max(name, figure)) + (GAP + 1) * style.unit
 
 
 def _column(ui: Ui, readout: Readout, x: float, y: float, width: float, scale: float) -> None:
@@ -125,8 +131,15 @@ def _line(words: str, x: float, y: float, width: float, color: Rgba) -> float:
 
 def readouts_of(model: UiModel) -> tuple[Readout, ...]:
     """The columns of this moment."""
-    stats = model.hud.stats
     baseline = model.header.baseline if model.header is not None else None
+    return _readouts(model.hud.stats, baseline, model.hud.proof)
+
+
+@lru_cache(maxsize=4)
+def _readouts(
+    stats: Stats, baseline: Baseline | None, proof: RunProof | None
+) -> tuple[Readout, ...]:
+    """They change when a round has landed, not from frame to frame."""
     alone = "" if baseline is None else f"alone {baseline.tokens_per_second:.1f}"
     drafted = f"{stats.accepted} of {stats.drafted}" if stats.drafted else ""
     rounds = f"{stats.rounds} round{'' if stats.rounds == 1 else 's'}"
@@ -143,7 +156,7 @@ def readouts_of(model: UiModel) -> tuple[Readout, ...]:
             drafted,
             why=explain.acceptance(stats),
         ),
-        _speedup(stats, model.hud.proof),
+        _speedup(stats, proof),
         Readout(
             "TOKENS/ROUND",
             _figure(stats.mean_acceptance_length, "{:.2f}"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 from imgui_bundle import imgui
@@ -87,16 +88,21 @@ def esc_closes() -> None:
         imgui.close_current_popup()
 
 
-def explained(style: Style, name: str, rect: Rect, lines: tuple[str, ...]) -> None:
+def explained(
+    style: Style, name: str, rect: Rect, lines: tuple[str, ...] | Callable[[], tuple[str, ...]]
+) -> None:
     """Whoever points at `rect`, or comes there by keyboard, is told these lines.
 
-    The window's cursor stays where it was.
+    They may be given as what makes them: nobody points at most of what could be explained. The
+    window's cursor stays where it was.
     """
     before = imgui.get_cursor_screen_pos()
     imgui.set_cursor_screen_pos(imgui.ImVec2(rect.x, rect.y))
     area(f"##why-{name}", max(rect.width, 1.0), max(rect.height, 1.0))
     if lines and imgui.is_item_hovered(imgui.HoveredFlags_.allow_when_disabled):
-        explanation(style, lines)
+        told = lines() if callable(lines) else lines
+        if told:
+            explanation(style, told)
     imgui.set_cursor_screen_pos(before)
 
 
@@ -275,7 +281,16 @@ def segmented(
 
 
 def fitted(words: str, width: float, lines: int) -> str:
-    """`words` broken into at most `lines` lines of `width`, the rest cut with an ellipsis."""
+    """`words` broken into at most `lines` lines of `width`, the rest cut with an ellipsis.
+
+    In the regular font, at its present size.
+    """
+    return _fitted(words, width, lines, imgui.get_font_size())
+
+
+@lru_cache(maxsize=64)
+def _fitted(words: str, width: float, lines: int, size: float) -> str:
+    """`size` is that of the font it is measured in."""
     rows: list[str] = []
     for word in words.split(" "):
         longer = f"{rows[-1]} {word}" if rows else word
