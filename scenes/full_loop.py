@@ -12,17 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.trace import Round, Trace
-from visualizer.stage import blocks, models, pick, ribbon, text
+from visualizer.stage import blocks, branches, models, pick, ribbon, text
 from visualizer.stage.camera import DIRECTIONS, eased, pitch_of, place
 from visualizer.stage.easing import ease, ease_in, ease_out, settle
 from visualizer.stage.frame import BLOCK, PATTERNS, SHATTER, Camera, Frame
+from visualizer.stage.judged import Judged, slid
 from visualizer.stage.layout import DEPTH, HEIGHT, MARGIN, PITCH, Place, page_of
 from visualizer.stage.parts import Parts
 from visualizer.stage.schedule import factor_of, schedule
 from visualizer.stage.stand import Stand, named, stand_for
 from visualizer.stage.tally import Tally
 from visualizer.stage.theme import RGB, Role, Theme, theme
-from visualizer.stage.timeline import RoundSpans, Span, Timeline
+from visualizer.stage.timeline import RoundSpans, Timeline
 from visualizer.stage.view import Orbit, Preset, View
 
 Floats = NDArray[np.float64]
@@ -145,52 +146,12 @@ def _camera(timeline: Timeline, t: float, view: View, stand: Stand) -> Camera:
 
 def _text_so_far(parts: Parts, m: _Moment) -> None:
     """The prompt and the committed words, lines sinking back as they age."""
-    shown = ribbon.written(m.timeline.page, max(m.now, 0), m.stand.line, m.view.theme, m.faces)
+    shown = ribbon.written(
+        m.timeline.page, max(m.now, 0), m.stand.line, m.view.theme, m.faces, m.stand.cleared
+    )
     parts.add("solids", shown.solids)
     parts.add("glyphs", shown.glyphs)
     parts.add("tiles", shown.tiles)
-
-
-@dataclass(frozen=True, slots=True)
-class _Judged:
-    """How far each of a round's guesses is, as arrays (n,) of 0..1.
-
-    `fallen` into its slot; `fill`ed, first to its accept probability and, where accepted,
-    then to the brim; told to be `refused`; `let_go` as discarded; `gone`, rejected and
-    discarded ones alike. `dropped` and `kept` are masks: in the picture, and solid for good.
-    """
-
-    dropped: NDArray[np.bool_]
-    kept: NDArray[np.bool_]
-    rejected: NDArray[np.bool_]
-    fallen: Floats
-    read: Floats
-    fill: Floats
-    refused: Floats
-    let_go: Floats
-    gone: Floats
-
-    @classmethod
-    def at(cls, t: float, each: Round, spans: RoundSpans) -> _Judged:
-        verdicts = np.array([guess.verdict for guess in each.guesses])
-        accepted, rejected = verdicts == "accepted", verdicts == "rejected"
-        starts = np.array([drop.start for drop in spans.drops])
-        read = np.zeros(len(verdicts))
-        read[: len(spans.verdicts)] = [span.progress(t) for span in spans.verdicts]
-        weighed, told = np.clip(read / 0.6, 0.0, 1.0), np.clip(read / 0.4 - 1.5, 0.0, 1.0)
-        fill = np.array([guess.accept_prob for guess in each.guesses]) * ease_out(weighed)
-        return cls(
-            dropped=t >= starts,
-            kept=accepted & (read >= 1.0),
-            rejected=rejected,
-            fallen=np.clip((t - starts) / spans.drops[0].duration, 0.0, 1.0),
-            read=read,
-            fill=fill + accepted * (1.0 - fill) * ease_out(told),
-            refused=told * rejected,
-            let_go=_between(t, spans.crack.start, spans.crack.start + 0.2)
-            * (verdicts == "discarded"),
-            gone=_since(t, spans.shatter) * ~accepted,
-        )
 
 
 def _guesses(parts: Parts, m: _Moment) -> None:
@@ -198,11 +159,13 @@ def _guesses(parts: Parts, m: _Moment) -> None:
     slots = m.place.guesses
     if not slots:
         return
-    j = _Judged.at(m.t, m.round, m.spans)
+    j = Judged.at(m.t, m.round, m.spans)
+    slide = m.spans.slide.progress(m.t) if m.spans.slide.duration else 0.0
     guess, committed, rejected = map(m.colors.linear, ("guess", "committed", "rejected"))
     centers = blocks.centers_of(slots)
     if not m.view.reduce_motion:
         centers[:, 1] += DROP_HEIGHT * (1.0 - ease_out(j.fallen))
+    centers = slid(m.place, centers, round(slide) if m.view.reduce_motion else slide)
     # A discarded guess loses its fill first, then its edges; a rejected one leaves its place
     # to the pieces it bursts into, and only fades where nothing may move.
     fading = np.where(j.rejected, j.gone if m.view.reduce_motion else j.gone > 0.0, 0.0)
@@ -221,7 +184,7 @@ def _guesses(parts: Parts, m: _Moment) -> None:
     rows = blocks.bodies(centers, blocks.halves_of(slots), colors, edges, picks)
     rows["fill"] = np.where(j.kept, 0.0, j.fill)
     rows["fill_color"][:, :3] = _mix(committed, rejected, j.refused)
-    rows["crack"] = j.rejected * _since(m.t, m.spans.crack)
+    rows["crack"] = j.cracked
     seen = j.dropped & (line > 0.0)
     parts.add("solids", rows[seen & j.kept])
     parts.add("glass", rows[seen & ~j.kept])
@@ -232,6 +195,10 @@ def _guesses(parts: Parts, m: _Moment) -> None:
         [_mix(np.tile(plain, (len(slots), 1)), engraved, covered), line * j.dropped]
     )
     parts.add("glyphs", blocks.guess_engraving(m.place).at(centers, ink, m.faces))
+    if m.place.lanes > 1:
+        halves = blocks.halves_of(slots)
+        parents = m.round.parents
+        parts.add("ribbons", branches.rows(m.place, parents, centers, halves, j, slide, m.colors))
 
 
 def _draws(parts: Parts, m: _Moment) -> None:
@@ -240,7 +207,8 @@ def _draws(parts: Parts, m: _Moment) -> None:
     They stand beside the word and never across it. Where the answer is certain (accept
     probability 0 or 1) no draw decides, and none is shown.
     """
-    for slot, guess, span in zip(m.place.guesses, m.round.guesses, m.spans.verdicts, strict=False):
+    for index, span in zip(m.spans.order, m.spans.verdicts, strict=True):
+        slot, guess = m.place.guesses[index], m.round.guesses[index]
         if span.holds(m.t) and guess.draw is not None and 0.0 < guess.accept_prob < 1.0:
             parts.add("glyphs", blocks.pointers(slot, guess.draw, m.colors.linear("text")))
 
@@ -285,9 +253,9 @@ def _box(parts: Parts, m: _Moment) -> None:
     away = 0.0 if m.view.reduce_motion else 1.0 - closed
     left = min(slot.left for slot in inside) - MARGIN
     right = max(slot.right for slot in inside) + MARGIN
-    far, near = inside[0].z, inside[-1].z
+    far, near = m.place.far, m.place.near
     rows = np.zeros(1, BLOCK)
-    half = (HEIGHT + MARGIN) / 2  # it stands on the ground, as the guesses do
+    half = (m.place.top + MARGIN) / 2  # it stands on the ground, as the guesses do
     swollen = 1.0 + 0.12 * away
     rows["center"] = (
         (left + right) / 2,
@@ -307,26 +275,24 @@ def _box(parts: Parts, m: _Moment) -> None:
 
 
 def _shards(parts: Parts, m: _Moment) -> None:
-    """The rejected guess in pieces; the last of them may still lie there in the next round."""
+    """Rejected guesses in pieces; the last of them may still lie there in the next round."""
     if m.view.reduce_motion:
         return
     for index in range(max(m.now - 1, 0), m.now + 1):
-        slots, each = m.timeline.page.places[index], m.timeline.rounds[index]
-        age = m.t - m.timeline.spans[index].shatter.start
-        if each.accepted == len(slots.guesses) or not 0.0 <= age < SHARDS_SEEN:
-            continue
-        refused = each.guesses[each.accepted]
-        if refused.verdict != "rejected":
-            continue
-        mixed = (index * 2654435761 ^ refused.token.id * 2246822519) & 0xFFFFFFFF
-        slot = slots.guesses[each.accepted]
-        rows = np.zeros(1, SHATTER)
-        rows["center"] = blocks.centers_of([slot])
-        rows["half"] = blocks.halves_of([slot])
-        rows["color"] = (*m.colors.linear("rejected"), 1.0)
-        rows["age"], rows["fade"] = age, 1.0 - ease_in(age / SHARDS_SEEN)
-        rows["seed"], rows["pattern"] = (mixed >> 8) / 2**24, mixed % PATTERNS
-        parts.add("shatters", rows)
+        each, spans = m.timeline.rounds[index], m.timeline.spans[index]
+        for number, crack in zip(spans.order, spans.cracks, strict=True):
+            refused, age = each.guesses[number], m.t - crack.end
+            if refused.verdict != "rejected" or not 0.0 <= age < SHARDS_SEEN:
+                continue
+            mixed = (index * 2654435761 ^ refused.token.id * 2246822519) & 0xFFFFFFFF
+            slot = m.timeline.page.places[index].guesses[number]
+            rows = np.zeros(1, SHATTER)
+            rows["center"] = blocks.centers_of([slot])
+            rows["half"] = blocks.halves_of([slot])
+            rows["color"] = (*m.colors.linear("rejected"), 1.0)
+            rows["age"], rows["fade"] = age, 1.0 - ease_in(age / SHARDS_SEEN)
+            rows["seed"], rows["pattern"] = (mixed >> 8) / 2**24, mixed % PATTERNS
+            parts.add("shatters", rows)
 
 
 def _level(m: _Moment) -> float:
@@ -397,11 +363,6 @@ def _name(
     right, up = np.array((GROUND_EM, 0.0, 0.0)), np.array((0.0, 0.0, -GROUND_EM))
     tone = np.array((*m.colors.linear(role), alpha))
     parts.add("glyphs", text.rows(text.quads(words), where, right, up, tone))
-
-
-def _since(t: float, span: Span) -> float:
-    """Progress of a span that may be empty: an empty one never happens."""
-    return span.progress(t) if span.duration > 0.0 else 0.0
 
 
 def _between(t: float, start: float, end: float) -> float:

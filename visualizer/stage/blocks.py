@@ -129,7 +129,7 @@ def engrave(
 
 def pointers(slot: Slot, level: float, color: RGB) -> Rows:
     """Two wedges on a block's front, `level` (0..1) of its height up, that point inwards."""
-    middle_front = np.array((slot.center, level * HEIGHT, slot.z + DEPTH / 2 + _PROUD))
+    middle_front = np.array((slot.center, slot.y + level * HEIGHT, slot.z + DEPTH / 2 + _PROUD))
     reach = slot.width / 2
     parts = []
     for shape, side in (("▶", -1.0), ("◀", 1.0)):
@@ -144,7 +144,7 @@ def pointers(slot: Slot, level: float, color: RGB) -> Rows:
 
 def centers_of(slots: Sequence[Slot], height: float = HEIGHT, back: float = 0.0) -> Floats:
     """Centres (n, 3) of blocks that stand in `slots`, `back` behind their lines."""
-    places = [(slot.center, height / 2, slot.z - back) for slot in slots]
+    places = [(slot.center, slot.y + height / 2, slot.z - back) for slot in slots]
     return np.array(places, float).reshape(-1, 3)
 
 
@@ -193,9 +193,9 @@ def committed(place: Place, theme_name: str) -> Matter:
     The body has turned committed; the edge and the emblem tell where the token came from.
     """
     colors = theme(theme_name)
-    slots = list(place.guesses[: place.accepted])
+    slots = list(place.settled)
     roles: list[Role] = ["guess"] * len(slots)
-    picks = [pick.encode(place.index, slot) for slot in range(len(slots))]
+    picks = [pick.encode(place.index, slot) for slot in place.path]
     if place.emitted:
         slots.append(place.emitted)
         roles.append(place.role)

@@ -4,15 +4,20 @@ The text runs along +X in lines; each new line is nearer to the viewer. A line b
 round starts, so all guesses of a round and the token that ends it stand side by side; only a
 round that is longer than a whole line goes on in the next one. Placing a round looks at what
 came before it and never at what comes after.
+
+Guesses that branch stand in columns, one for each depth, and in lanes that rise from the line
+like the steps of a stand, so that no word hides another. What survives ends on the line, where a
+chain of the same tokens would lie.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from engine.trace import Round, RunHeader, Token
+from visualizer.stage import tree
 from visualizer.stage.text import Label, fit, visible
 
 EM = 0.66  # size of block labels, world units
@@ -25,8 +30,12 @@ NARROWEST = 0.66
 WORD_GAP = 0.32  # before a token that starts with a space
 JOIN_GAP = 0.07  # before one that continues a word
 MARGIN = 0.25  # of the box around a round's guesses; it may touch no earlier block
+APART = MARGIN + 0.05  # room for that box before the first of them
 LINE = 12.6  # what would reach past this starts a new line
 PITCH = 2.95  # from line to line: a box around one hides no word of the one behind
+
+RISE, BACK = 0.80, 0.92  # from lane to lane of a tree, up and away from the viewer
+BRANCH = 0.62  # room for branches before each column of a tree
 
 PROMPT_EM = 0.44
 PROMPT_HEIGHT = 0.6
@@ -40,7 +49,7 @@ class Slot:
     """Room for one token: its label, the line it stands on, and its extent along X.
 
     `emblem` is room kept to the right of the label for the shape that tells where the token
-    came from.
+    came from. In a tree `lane` is the step above the line on which it stands.
     """
 
     label: Label
@@ -48,10 +57,16 @@ class Slot:
     width: float
     emblem: float = 0.0
     line: int = 0
+    lane: int = 0
 
     @property
     def z(self) -> float:
-        return self.line * PITCH
+        return self.line * PITCH - self.lane * BACK
+
+    @property
+    def y(self) -> float:
+        """Height of its foot above the ground."""
+        return self.lane * RISE
 
     @property
     def center(self) -> float:
@@ -67,20 +82,23 @@ class Place:
     """Where one round lies: slots of its guesses, and of the token that ends it.
 
     It starts on `line` and reaches to `last_line`. `before` is where the second-last committed
-    token of the line starts (the place itself where there is none): two words of context. The
-    first `accepted` guesses stay; `role` is the colour of what ended the round ("target" where
-    nothing was guessed: the target's own word, neither correction nor bonus). `cursor` is where
-    the next token would start, on `cursor_line`. Compared by identity, so that what is drawn of
-    a round can be remembered per place.
+    token of the line starts (the place itself where there is none): two words of context. Of the
+    `guesses`, as they stand while they are judged, those of `path` stay, and end in the slots
+    `settled`; `role` is the colour of what ended the round ("target" where nothing was guessed:
+    the target's own word, neither correction nor bonus). `root` is where the text ends before it
+    and `cursor` where the next token would start, on `cursor_line`. Compared by identity, so that
+    what is drawn of a round can be remembered per place.
     """
 
     index: int
-    accepted: int
+    path: tuple[int, ...]
     role: Literal["correction", "bonus", "target"]
     line: int
     guesses: tuple[Slot, ...]
+    settled: tuple[Slot, ...]
     emitted: Slot | None
     left: float
+    root: float
     cursor: float
     cursor_line: int
     before: float
@@ -88,7 +106,27 @@ class Place:
     @property
     def slots(self) -> tuple[Slot, ...]:
         """Every slot of the round, those of guesses first."""
-        return (*self.guesses, self.emitted) if self.emitted else self.guesses
+        return (*self.guesses, *self.kept)
+
+    @property
+    def lanes(self) -> int:
+        """How many lanes its guesses take: more than one where they branch."""
+        return 1 + max((slot.lane for slot in self.guesses), default=0)
+
+    @property
+    def far(self) -> float:
+        """Where along Z the furthest line or lane of its guesses stands."""
+        return self.line * PITCH - (self.lanes - 1) * BACK
+
+    @property
+    def near(self) -> float:
+        """Where along Z the nearest line of its guesses stands."""
+        return max((slot.line for slot in self.guesses), default=self.line) * PITCH
+
+    @property
+    def top(self) -> float:
+        """How high its guesses reach."""
+        return HEIGHT + (self.lanes - 1) * RISE
 
     @property
     def last_line(self) -> int:
@@ -97,8 +135,7 @@ class Place:
     @property
     def kept(self) -> tuple[Slot, ...]:
         """Slots of the tokens that the round adds to the text."""
-        accepted = self.guesses[: self.accepted]
-        return (*accepted, self.emitted) if self.emitted else accepted
+        return (*self.settled, self.emitted) if self.emitted else self.settled
 
     @property
     def reach(self) -> float:
@@ -115,13 +152,23 @@ class PromptPlace:
     """Where the prompt lies: one tuple of slots per line, and where the reply starts.
 
     `back` is how much further back it lies than its lines, where the reply does not continue
-    its last one: low blocks would vanish behind the reply.
+    its last one: low blocks would vanish behind the reply. Tokens ``words[0]:words[1]`` have slots
+    of their own, after one for a template's; the last slot may stand for several.
     """
 
     lines: tuple[tuple[Slot, ...], ...]
     line: int
     cursor: float
     back: float = 0.0
+    words: tuple[int, int] = (0, 0)
+
+    def slot_of(self, position: int) -> Slot | None:
+        """The slot that shows the prompt's token at `position`."""
+        first, last = self.words
+        slots = self.slots
+        template = len(slots) > 0 and first > 0
+        own = position - first + template if first <= position < last else 0
+        return slots[min(own, len(slots) - 1)] if slots else None
 
     @property
     def slots(self) -> tuple[Slot, ...]:
@@ -175,38 +222,62 @@ class _Pen:
 
 def _place(each: Round, line: int, cursor: float, words: tuple[float, ...]) -> Place:
     """Lay out a round from `cursor` on; `words` is where the last words before it start."""
-    pen = _Pen(line, cursor)
-    apart = MARGIN + 0.05  # room for the box around the first of them
-    guesses = tuple(
-        pen.slot(guess.token.text, apart=0.0 if index else apart)
-        for index, guess in enumerate(each.guesses)
-    )
-    if each.accepted:
-        last = guesses[each.accepted - 1]
-        pen = _Pen(last.line, last.right)
+    path = each.path
+    if tree.branched(each):
+        guesses = _grown(each, line, cursor)
+        settled = _row([each.guesses[slot].token for slot in path], line, cursor)
     else:
-        pen = _Pen(line, cursor)
+        guesses = _row([guess.token for guess in each.guesses], line, cursor)
+        settled = guesses[: len(path)]
+    pen = _Pen(settled[-1].line, settled[-1].right) if settled else _Pen(line, cursor)
     emitted = None
     if each.emitted:
-        first = bool(guesses) and not each.accepted
+        first = bool(guesses) and not settled
         emitted = pen.slot(
-            each.emitted.token.text, EMBLEM if guesses else 0.0, apart if first else 0.0
+            each.emitted.token.text, EMBLEM if guesses else 0.0, APART if first else 0.0
         )
-    slots = (*guesses, emitted) if emitted else guesses
-    if cursor > 0.0 and any(slot.line > line for slot in slots):
+    slots = [*guesses, *settled, *((emitted,) if emitted else ())]
+    over = any(slot.line > line or slot.right > LINE for slot in slots)
+    if cursor > 0.0 and over:
         return _place(each, line + 1, 0.0, ())
     left = slots[0].left if slots else cursor
     return Place(
         index=each.index,
-        accepted=each.accepted,
+        path=path,
         role=closing_role(each),
         line=line,
         guesses=guesses,
+        settled=settled,
         emitted=emitted,
         left=left,
+        root=cursor,
         cursor=pen.cursor,
         cursor_line=pen.line,
         before=words[0] if words else left,
+    )
+
+
+def _row(tokens: Sequence[Token], line: int, cursor: float) -> tuple[Slot, ...]:
+    """Slots of tokens that follow each other, with room for the box before the first of them."""
+    pen = _Pen(line, cursor)
+    return tuple(
+        pen.slot(token.text, apart=0.0 if index else APART) for index, token in enumerate(tokens)
+    )
+
+
+def _grown(each: Round, line: int, cursor: float) -> tuple[Slot, ...]:
+    """Slots of guesses that branch: a column for each depth, as wide as its widest word."""
+    cells = [_cell(guess.token.text, EM) for guess in each.guesses]
+    deep, lanes = tree.depths(each.parents), tree.lanes(each.parents)
+    lefts: list[float] = []
+    right = cursor
+    for depth in range(max(deep) + 1):
+        lefts.append(right + BRANCH)
+        here = (cell for cell, its in zip(cells, deep, strict=True) if its == depth)
+        right = lefts[-1] + max(width for _, width, _ in here)
+    return tuple(
+        Slot(label, lefts[depth], width, line=line, lane=lane)
+        for (label, width, _), depth, lane in zip(cells, deep, lanes, strict=True)
     )
 
 
@@ -236,10 +307,10 @@ def page_of(header: RunHeader | None) -> Page:
         if slot.line == len(lines):
             lines.append(())
         lines[-1] = (*lines[-1], slot)
-    last = len(lines) - 1
+    last, own = len(lines) - 1, _own_words(header)
     if header.chat or not texts:
-        return Page(header, PromptPlace(tuple(lines), last + bool(texts), 0.0, PROMPT_BACK))
-    return Page(header, PromptPlace(tuple(lines), last, lines[-1][-1].right))
+        return Page(header, PromptPlace(tuple(lines), last + bool(texts), 0.0, PROMPT_BACK, own))
+    return Page(header, PromptPlace(tuple(lines), last, lines[-1][-1].right, words=own))
 
 
 def _prompt_texts(header: RunHeader) -> list[str]:
@@ -247,9 +318,16 @@ def _prompt_texts(header: RunHeader) -> list[str]:
     tokens = header.prompt_tokens
     if not header.chat:
         return [token.text for token in tokens]
-    first, last = _words(tokens, header.prompt.strip())
+    first, last = _own_words(header)
     folded = len(tokens) - (last - first)
     return [f" template · {folded}", *(token.text for token in tokens[first:last])]
+
+
+def _own_words(header: RunHeader) -> tuple[int, int]:
+    """The range of the prompt's tokens that have blocks of their own."""
+    if not header.chat:
+        return 0, len(header.prompt_tokens)
+    return _words(header.prompt_tokens, header.prompt.strip())
 
 
 def _words(tokens: tuple[Token, ...], prompt: str) -> tuple[int, int]:

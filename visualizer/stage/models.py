@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from visualizer.stage.camera import Point, between
 from visualizer.stage.easing import ease, swell
 from visualizer.stage.frame import BEAM, SPHERE
-from visualizer.stage.layout import DEPTH, HEIGHT, MARGIN, PITCH, Place
+from visualizer.stage.layout import DEPTH, MARGIN, PITCH, Place
 from visualizer.stage.theme import Theme
 from visualizer.stage.timeline import RoundSpans
 
@@ -46,8 +46,9 @@ def beam(start: Point, place: Place, level: float, colors: Theme) -> Rows:
     right = max((slot.right for slot in slots), default=place.right)
     grown = MARGIN if slots else 0.0
     rows["start"] = start
-    far, near = place.line * PITCH, place.last_line * PITCH
-    rows["end"] = ((left + right) / 2, HEIGHT + MARGIN if slots else 0.0, (far + near) / 2)
+    far, near = place.far, place.near
+    top = place.top + MARGIN if slots else 0.0
+    rows["end"] = ((left + right) / 2, top, (far + near) / 2)
     rows["half"] = ((right - left) / 2 + grown, (near - far + DEPTH) / 2 + grown)
     rows["color"] = (*colors.linear("target"), BEAM_LIGHT * level)
     return rows
@@ -64,9 +65,12 @@ def drafter(center: Point, size: float, working: bool, colors: Theme) -> Rows:
 
 def parked(place: Place) -> Point:
     """Where the drafter waits while the target works."""
-    end, line = place.left, place.line
-    if place.guesses:
+    if place.lanes > 1:
+        end, line = max(slot.right for slot in place.guesses), place.line
+    elif place.guesses:
         end, line = place.guesses[-1].right, place.guesses[-1].line
+    else:
+        end, line = place.left, place.line
     return end + PARKED[0], DRAFTER_RADIUS, line * PITCH + PARKED[1]
 
 
@@ -77,10 +81,12 @@ def drafter_at(
 
     With `moving` false it is only ever at the ends of its ways.
     """
-    stops: list[Point] = [(slot.center, DRAFTER_HEIGHT, slot.z) for slot in place.guesses]
+    falls = sorted(range(len(place.guesses)), key=lambda slot: spans.drops[slot].start)
+    slots = [place.guesses[slot] for slot in falls]
+    stops: list[Point] = [(slot.center, slot.y + DRAFTER_HEIGHT, slot.z) for slot in slots]
     if not stops:  # it looked and found nothing, or does not take part
         stops = [(place.left + PARKED[0], DRAFTER_HEIGHT, place.line * PITCH)]
-    leaves = [drop.start for drop in spans.drops] or [spans.close.start]
+    leaves = sorted(drop.start for drop in spans.drops) or [spans.close.start]
     if t < spans.approach.end:
         aside = (place.left, DRAFTER_RADIUS, place.line * PITCH + PARKED[1])
         start = parked(before) if before else aside

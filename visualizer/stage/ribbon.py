@@ -55,15 +55,22 @@ class Written:
 
 @lru_cache(maxsize=8)
 def written(
-    page: Page, count: int, line: float, theme_name: str, faces: tuple[float, float]
+    page: Page,
+    count: int,
+    line: float,
+    theme_name: str,
+    faces: tuple[float, float],
+    cleared: float = 0.0,
 ) -> Written:
     """Show the prompt and the first `count` rounds, `line` in front.
 
-    Nothing of it changes while a round goes on; only between rounds is it made anew.
+    As far as the ground behind it is `cleared` (0..1), older lines sink as if they were older
+    still: a tree needs the room. Nothing of it changes while a round goes on; only between rounds
+    is it made anew.
     """
     colors = theme(theme_name)
     past = _past(page, count, int(line), theme_name)
-    ages = line - past.lines
+    ages = _aged(line - past.lines, cleared)
     dim = 1.0 - DIMMED * np.clip(ages, 0.0, LINES_BACK - 1)
     sunk = np.clip(ages - (LINES_BACK - 1), 0.0, 1.0)
     rows = blocks.receded(past.matter.blocks, dim, sunk, colors)
@@ -71,15 +78,20 @@ def written(
     ink[:, 3] *= (1.0 - colors.haze * (1.0 - dim)) * (sunk < 1.0)
     centers = rows["center"].astype(float)
     glyphs = past.matter.engraving.at(centers, ink, faces, past.matter.emblems)
-    shown = Written(rows[sunk < 1.0], glyphs, _tiles(past, line))
+    shown = Written(rows[sunk < 1.0], glyphs, _tiles(past, line, cleared))
     for each in (shown.solids, shown.glyphs, shown.tiles):
         each.setflags(write=False)
     return shown
 
 
-def _tiles(past: _Past, line: float) -> Rows:
+def _aged(ages: Floats, cleared: float) -> Floats:
+    """Ages of lines, in lines, once the ground behind the one in front is cleared."""
+    return ages + cleared * (LINES_BACK - 1) * np.clip(ages, 0.0, 1.0)
+
+
+def _tiles(past: _Past, line: float, cleared: float) -> Rows:
     """The ribbon: tiles whose blocks have begun to sink, gathered up with age."""
-    ages = line - past.tile_lines
+    ages = _aged(line - past.tile_lines, cleared)
     seen = ages > LINES_BACK - 1
     rows: Rows = past.tiles[seen]
     gathered = ease(np.clip(ages[seen] - (LINES_BACK - 1), 0.0, 1.0))
@@ -122,7 +134,8 @@ def _flat(place: Place, theme_name: str) -> tuple[Rows, Floats]:
     committed = colors.linear("committed")
     own = committed if place.role == "target" else colors.linear(place.role)
     slots = place.kept
-    return _laid(slots, [committed] * place.accepted + [own] * (len(slots) - place.accepted))
+    passed = len(place.path)
+    return _laid(slots, [committed] * passed + [own] * (len(slots) - passed))
 
 
 @lru_cache(maxsize=16)

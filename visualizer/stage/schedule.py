@@ -3,6 +3,9 @@
 The drafter's steps and the target's pass keep their measured ratio: one factor stretches
 both. Everything else (the box, verdicts, shatter, landing) is explanation and takes the same
 time in every round, while the drawn compute clock stands still.
+
+Of guesses that branch each is refused or passes before the next is looked at, so that the order
+of verification is seen: refused ones burst one after another, never more than three a second.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.trace import Round, Trace
+from visualizer.stage import tree
 from visualizer.stage.timeline import Beat, Phase, RoundSpans, Span
 
 PASS = 0.75  # what the baseline pass lasts on screen
@@ -23,9 +27,11 @@ REST = 0.08
 CLOSE = 0.38
 VERDICT = 0.22
 VERDICT_LONG = 0.17  # with more than 8 guesses
+VERDICT_TREE = 0.30  # where a guess may have siblings: with CRACK a third of a second, and more
 CRACK = 0.12
 SHATTER = 0.60
 FADE = 0.35  # discarded guesses with nothing rejected before them (the run ended inside)
+SLIDE = 0.55
 LAND = 0.42
 SETTLE = 0.32
 BRISK = 0.6  # of the above where the target runs alone: there is nothing to explain
@@ -56,20 +62,19 @@ def schedule(each: Round, before: Sequence[RoundSpans], factor: float) -> RoundS
     pace = 1.0 if each.guesses else BRISK
     approach = Span(start, INTRO if each.index == 0 else APPROACH * pace)
     steps = _chain(approach.end, [seconds * factor for seconds in each.draft_step_seconds])
-    drops = _drops(steps, len(each.guesses), approach.end)
+    drops = _drops(steps, each, approach.end)
     drafted = max([approach.end, *(span.end for span in (*steps, *drops))])
     close = Span(drafted + REST * bool(drops), CLOSE * bool(drops))
     pulse = Span(close.end, each.verify_seconds * factor)
 
-    judged = sum(guess.draw is not None for guess in each.guesses)
-    cadence = VERDICT if len(each.guesses) <= 8 else VERDICT_LONG
-    verdicts = _chain(pulse.end + REST * bool(judged), [cadence] * judged)
-    read = verdicts[-1].end if verdicts else pulse.end
-    rejected = any(guess.verdict == "rejected" for guess in each.guesses)
-    crack = Span(read, CRACK * rejected)
-    gone = SHATTER if rejected else FADE * (each.accepted < len(each.guesses))
+    order = tree.judged(each)
+    verdicts, cracks = _judging(each, order, pulse.end + REST)
+    crack = cracks[-1] if cracks else Span(pulse.end, 0.0)
+    refused = bool(order) and each.guesses[order[-1]].verdict == "rejected"
+    gone = SHATTER if refused else FADE * (each.accepted < len(each.guesses))
     shatter = Span(crack.end, gone)
-    land = Span(shatter.end, LAND * pace if each.emitted else 0.0)
+    slide = Span(shatter.end, SLIDE * (tree.branched(each) and each.accepted > 0))
+    land = Span(slide.end, LAND * pace if each.emitted else 0.0)
     quiet = pulse.start + PULSE_GAP - land.end  # keeps pulses apart
     settle = Span(land.end, max(SETTLE * pace, quiet))
     bright = next((spans for spans in reversed(before) if spans.bright), None)
@@ -83,13 +88,57 @@ def schedule(each: Round, before: Sequence[RoundSpans], factor: float) -> RoundS
         drops=drops,
         close=close,
         pulse=pulse,
+        order=order,
         verdicts=verdicts,
+        cracks=cracks,
+        fates=_fates(each, order, verdicts, cracks, crack),
         crack=crack,
         shatter=shatter,
+        slide=slide,
         land=land,
         settle=settle,
-        beats=_beats(each.index, close, pulse, crack, shatter, land, settle, bool(drops)),
+        beats=_beats(each, close, pulse, cracks, crack, shatter, slide, land, settle),
     )
+
+
+def _judging(
+    each: Round, order: tuple[int, ...], start: float
+) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
+    """When each judged guess is read, and when it then cracks if it is refused."""
+    cadence = VERDICT if len(each.guesses) <= 8 else VERDICT_LONG
+    if tree.branched(each):
+        cadence = VERDICT_TREE
+    verdicts: list[Span] = []
+    cracks: list[Span] = []
+    for slot in order:
+        verdicts.append(Span(start, cadence))
+        refused = each.guesses[slot].verdict == "rejected"
+        cracks.append(Span(verdicts[-1].end, CRACK * refused))
+        start = cracks[-1].end
+    return tuple(verdicts), tuple(cracks)
+
+
+def _fates(
+    each: Round,
+    order: tuple[int, ...],
+    verdicts: tuple[Span, ...],
+    cracks: tuple[Span, ...],
+    end: Span,
+) -> tuple[Span, ...]:
+    """When each guess's fate is told: a judged one's verdict, or what discarded it."""
+    found: list[Span] = []
+    for slot in range(len(each.guesses)):
+        if slot in order:
+            found.append(verdicts[order.index(slot)])
+            continue
+        by = tree.sealed_by(each, slot)
+        if by is None:
+            found.append(end)
+        elif each.guesses[by].verdict == "rejected":
+            found.append(cracks[order.index(by)])
+        else:
+            found.append(Span(verdicts[order.index(by)].end, CRACK))
+    return tuple(found)
 
 
 def _chain(start: float, durations: Sequence[float]) -> tuple[Span, ...]:
@@ -100,31 +149,65 @@ def _chain(start: float, durations: Sequence[float]) -> tuple[Span, ...]:
     return tuple(spans)
 
 
-def _drops(steps: tuple[Span, ...], guesses: int, start: float) -> tuple[Span, ...]:
-    """A guess falls when the step that found it is done: one step each, or one for all."""
-    if len(steps) == guesses:
+def _drops(steps: tuple[Span, ...], each: Round, start: float) -> tuple[Span, ...]:
+    """A guess falls when the step that found it is done: one step each, or for a depth, or all."""
+    many = len(each.guesses)
+    if len(steps) == many:
         return tuple(Span(step.end, DROP) for step in steps)
     found = steps[-1].end if steps else start
-    return tuple(Span(found + DROP_CADENCE * index, DROP) for index in range(guesses))
+    deep = tree.depths(each.parents)
+    if tree.branched(each) and len(steps) == max(deep) + 1:
+        return _by_depth(steps, deep)
+    return tuple(Span(found + DROP_CADENCE * index, DROP) for index in range(many))
+
+
+def _by_depth(steps: tuple[Span, ...], deep: Sequence[int]) -> tuple[Span, ...]:
+    """The guesses of each depth fall one after another once its step is done."""
+    drops = [Span(0.0, DROP)] * len(deep)
+    free = 0.0
+    for depth, step in enumerate(steps):
+        free = max(free, step.end)
+        for slot, its in enumerate(deep):
+            if its == depth:
+                drops[slot] = Span(free, DROP)
+                free += DROP_CADENCE
+    return tuple(drops)
 
 
 def _beats(
-    index: int,
+    each: Round,
     close: Span,
     pulse: Span,
+    cracks: Sequence[Span],
     crack: Span,
     shatter: Span,
+    slide: Span,
     land: Span,
     settle: Span,
-    drafted: bool,
 ) -> tuple[Beat, ...]:
+    drafted = bool(each.guesses)
     moments: list[tuple[Phase, float, bool]] = [
         ("draft", close.start, drafted),
         ("close", pulse.start, drafted),
         ("pass", pulse.end, True),
+        *(("verdicts", time, True) for time in _decided(each, cracks)),
         ("verdicts", crack.start, drafted),
         ("shatter", shatter.start + shatter.duration / 2, shatter.duration > 0),
+        ("slide", slide.end, slide.duration > 0),
         ("land", land.end, land.duration > 0),
         ("settle", settle.end, True),
     ]
-    return tuple(Beat(time, index, phase) for phase, time, real in moments if real)
+    return tuple(Beat(time, each.index, phase) for phase, time, real in moments if real)
+
+
+def _decided(each: Round, cracks: Sequence[Span]) -> list[float]:
+    """When it is decided which of some siblings passes, where others are judged after them."""
+    if not tree.branched(each):
+        return []
+    deep = tree.depths(each.parents)
+    order = tree.judged(each)
+    return [
+        span.end
+        for span, slot, after in zip(cracks, order, order[1:], strict=False)
+        if deep[after] > deep[slot]
+    ]

@@ -9,7 +9,17 @@ from typing import NamedTuple
 import numpy as np
 
 from visualizer.stage.camera import DIRECTIONS, Free, Point, Pose, between, frame_points
-from visualizer.stage.layout import HEIGHT, LINE, MARGIN, PITCH, PROMPT_BACK, Page, Place
+from visualizer.stage.layout import (
+    BACK,
+    HEIGHT,
+    LINE,
+    MARGIN,
+    PITCH,
+    PROMPT_BACK,
+    RISE,
+    Page,
+    Place,
+)
 from visualizer.stage.models import (
     DRAFTER_HEIGHT,
     DRAFTER_RADIUS,
@@ -25,6 +35,7 @@ TAIL = 1.1  # and after its end, where the drafter waits
 NARROWEST = {"follow": 8.8, "close": 5.4}  # these cameras frame at least so much of a line
 NAMED_ROUNDS = 2  # rounds in which the zones' names are written beside the lines
 NAMES = 2.6  # room for them before a line's start
+LANES_UNDER = 4  # so many lanes of a tree stand under the target; for more it makes room
 LINES_BACK = 3  # so many lines in all stand; the last of them sinks as the next one comes
 
 
@@ -45,7 +56,7 @@ class Stretch(NamedTuple):
     """What is framed: from `left` to `right`, from line `first` to `last`.
 
     The `named` lines before them have names at their start that must be seen, too; `middle` is
-    that of the round.
+    that of the round, and `lanes` rise from its first line.
     """
 
     first: int
@@ -54,13 +65,15 @@ class Stretch(NamedTuple):
     right: float
     middle: float
     named: int
+    lanes: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Stand:
     """`line` is the line in front, a fraction while the camera goes on to the next one.
 
-    `focus` is the centre of what shadows are fitted to, `reach` its radius.
+    `cleared` (0..1) is how far the lines behind it have made room for a tree. `focus` is the
+    centre of what shadows are fitted to, `reach` its radius.
     """
 
     pose: Pose
@@ -68,6 +81,7 @@ class Stand:
     target: Point
     focus: Point
     reach: float
+    cleared: float = 0.0
 
     def towards(self, other: Stand, progress: float) -> Stand:
         """The stand `progress` (0..1) of the way to `other`."""
@@ -79,6 +93,7 @@ class Stand:
             target=between(self.target, other.target, progress),
             focus=between(self.focus, other.focus, progress),
             reach=self.reach + (other.reach - self.reach) * progress,
+            cleared=self.cleared + (other.cleared - self.cleared) * progress,
         )
 
 
@@ -117,7 +132,7 @@ def _stretch(place: Place, lens: Lens) -> Stretch:
             left, right = place.left - MARGIN, place.right + TAIL / 2
         spare = max(NARROWEST[lens.preset] - (right - left), 0.0) / 2
         left, right, names = left - spare, right + spare, 0
-    return Stretch(first, last, left, right, middle, names)
+    return Stretch(first, last, left, right, middle, names, place.lanes)
 
 
 @lru_cache(maxsize=256)
@@ -127,13 +142,15 @@ def _stand(seen: Stretch, lens: Lens) -> Stand:
     left, right = seen.left, seen.right
     aside = min(max(seen.middle + TARGET_RIGHT, 3.0), LINE - 2.4)
     behind = min(near + TARGET_BACK[1], far - PITCH)  # the lines that stand, and this round
-    target = (aside, TARGET_BACK[0], behind)
+    steps = max(seen.lanes - LANES_UNDER, 0)  # of a tree too tall to stand before the target
+    target = (aside, TARGET_BACK[0] + steps * RISE, behind - steps * BACK)
+    back, high = (seen.lanes - 1) * BACK, (seen.lanes - 1) * RISE
     names = min(seen.named, LINES_BACK - 1) * PITCH + PROMPT_BACK
     front = PARKED[1] + 1.5 * DRAFTER_RADIUS
     points: list[Point] = [
         (x, y, z) for x in (left, right) for y in (0.0, 1.4) for z in (far - 0.8, near + front)
     ]
-    points += [(x, DRAFTER_HEIGHT + DRAFTER_RADIUS, far) for x in (left, right)]
+    points += [(x, high + DRAFTER_HEIGHT + DRAFTER_RADIUS, far - back) for x in (left, right)]
     if seen.named:
         points.append((left, 0.0, far - names))
     if lens.preset != "close":
@@ -144,4 +161,4 @@ def _stand(seen: Stretch, lens: Lens) -> Stand:
     pose = frame_points(np.array(points), subject, DIRECTIONS[lens.preset], lens.aspect, lens.free)
     focus = (LINE / 2, HEIGHT / 2, near - 1.5 * PITCH)
     reach = LINE / 2 + LEAD + 1.5 + (near - far) / 2
-    return Stand(pose, float(seen.last), target, focus, reach)
+    return Stand(pose, float(seen.last), target, focus, reach, float(seen.lanes > 1))

@@ -16,7 +16,9 @@ from engine.trace import Round
 from visualizer.stage.layout import Page
 from visualizer.stage.tally import Tally
 
-Phase = Literal["approach", "draft", "close", "pass", "verdicts", "shatter", "land", "settle"]
+Phase = Literal[
+    "approach", "draft", "close", "pass", "verdicts", "shatter", "slide", "land", "settle"
+]
 
 _SAME = 1e-6  # seconds: two beats closer than this are one
 
@@ -57,8 +59,10 @@ class RoundSpans:
 
     `factor` is scene seconds per measured second: the steps of the drafter and the pass are
     their measured length times it, so their ratio on screen is the measured one.
-    `steps` has one span per measured draft step, `drops` and `verdicts` one per guess
-    (verdicts only for guesses that were judged). Spans of what did not happen are empty.
+    `steps` has one span per measured draft step, `drops` one per guess, `verdicts` one per guess
+    that was judged, whose slots are `order`, and `cracks` what follows each: a refused guess
+    cracks, and bursts at its end. `fates` has one span per guess, at whose end the show has told
+    what becomes of it. Spans of what did not happen are empty.
     `bright` passes pulse at any playback speed; they are so far apart that pulses of a fast
     playback never come more than three a second.
     """
@@ -71,9 +75,13 @@ class RoundSpans:
     drops: tuple[Span, ...]
     close: Span
     pulse: Span  # the target pass
+    order: tuple[int, ...]
     verdicts: tuple[Span, ...]
-    crack: Span
+    cracks: tuple[Span, ...]
+    fates: tuple[Span, ...]
+    crack: Span  # of a chain's one refused guess; in a tree each has cracked when it was judged
     shatter: Span  # pieces fly and discarded guesses fade, until the slot is free
+    slide: Span  # what survives of a tree comes down onto the line
     land: Span
     settle: Span
     beats: tuple[Beat, ...]
@@ -105,7 +113,8 @@ class RoundSpans:
             (self.pulse.start, "close"),
             (self.pulse.end, "pass"),
             (self.crack.start, "verdicts"),
-            (self.land.start, "shatter"),
+            (self.slide.start, "shatter"),
+            (self.land.start, "slide"),
             (self.land.end, "land"),
         )
         return next((phase for end, phase in ends if t < end), "settle")
