@@ -29,11 +29,14 @@ def cuts(shatters: NDArray[np.void]) -> NDArray[np.int_]:
 
 def edged(frame: Frame) -> NDArray[np.void]:
     """Boxes around everything that has edges."""
-    parts = []
-    for rows in (frame.solids, frame.glass, frame.boxes, frame.spheres, frame.shatters):
-        part = np.zeros(len(rows), EDGED)
-        part["center"] = rows["center"]
-        part["half"] = rows["radius"][:, None] if rows.dtype == contract.SPHERE else rows["half"]
-        parts.append(part)
-    parts[-1]["half"] += np.minimum(6.0 * frame.shatters["age"], FLIGHT)[:, None]
-    return contract.joined(parts)
+    groups = (frame.solids, frame.glass, frame.boxes, frame.spheres, frame.shatters)
+    out = np.empty(sum(map(len, groups)), EDGED)
+    center, half = out["center"], out["half"]
+    end = 0
+    for rows in groups:
+        start, end = end, end + len(rows)
+        center[start:end] = rows["center"]
+        round_ = rows.dtype == contract.SPHERE
+        half[start:end] = rows["radius"][:, None] if round_ else rows["half"]
+    half[start:] += np.minimum(6.0 * frame.shatters["age"], FLIGHT)[:, None]
+    return out

@@ -32,19 +32,23 @@ def looking(
     return matrix
 
 
+@functools.lru_cache(maxsize=16)
 def light_projection(
     focus: tuple[float, float, float], radius: float, light: tuple[float, float, float], texels: int
 ) -> Matrix:
     """World to shadow map: a square around `focus` seen from the direction `light`.
 
-    The square moves in whole texels, so shadows do not shimmer when the focus glides.
+    The square moves in whole texels, so shadows do not shimmer when the focus glides. Not to be
+    written to: it is remembered while the focus rests.
     """
     turn = _towards(light).copy()
     at = turn[:3, :3] @ np.array(focus)
     texel = 2 * radius / texels
     at[:2] = np.round(at[:2] / texel) * texel
     turn[:3, 3] = -at
-    return orthographic(radius, -3 * radius, 3 * radius) @ turn
+    matrix: Matrix = orthographic(radius, -3 * radius, 3 * radius) @ turn
+    matrix.setflags(write=False)
+    return matrix
 
 
 @functools.cache

@@ -35,6 +35,7 @@ class Primitive:
         self._index_count = len(mesh.indices)
         self._instances: moderngl.Buffer | None = None
         self._arrays: dict[str, moderngl.VertexArray] = {}
+        self._shown: NDArray[np.void] | None = None  # instances that can never change
         self.count = 1
         if dtype is None:
             self._bind()
@@ -43,8 +44,14 @@ class Primitive:
             self.count = 0
 
     def upload(self, instances: NDArray[np.void]) -> None:
-        """Make `instances` what the next draws show."""
+        """Make `instances` what the next draws show.
+
+        The very array of the last time is there already, if it is one nobody may write to.
+        """
         assert self._dtype is not None
+        if instances is self._shown:
+            return
+        self._shown = None if instances.flags.writeable else instances
         assert instances.dtype == self._dtype, f"{instances.dtype} is not {self._dtype}"
         self.count = len(instances)
         if self.count == 0:

@@ -293,8 +293,9 @@ class Renderer:
         if self._smooths:
             self._edges.upload(batches.edged(frame))
         cut = batches.cuts(frame.shatters)
+        used = set(cut.tolist())
         for index, primitive in enumerate(self._shatters):
-            primitive.upload(frame.shatters[cut == index])
+            primitive.upload(frame.shatters[cut == index] if index in used else frame.shatters[:0])
         self._block = uniforms.scene(frame, self.size, self._effort.shadow_size)
         self._write_uniforms(self._block)
 

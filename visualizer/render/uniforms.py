@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visualizer.render import matrices
-from visualizer.stage.camera import projection_matrix, view_matrix
+from visualizer.stage.camera import view_projection
 from visualizer.stage.frame import SPHERE, Frame
 
 SCENE = np.dtype(
@@ -40,9 +40,8 @@ def scene(frame: Frame, size: tuple[int, int], shadow_size: int) -> NDArray[np.v
     """`SCENE` for `frame` at `size` pixels."""
     camera, light = frame.camera, frame.lighting
     block = np.zeros((), SCENE)
-    view = projection_matrix(camera, size[0] / size[1]) @ view_matrix(camera)
     # GL reads matrices column by column.
-    block["view_projection"] = view.T
+    block["view_projection"] = view_projection(camera, size[0] / size[1]).T
     block["light_projection"] = matrices.light_projection(
         frame.focus, frame.focus_radius, LIGHT, shadow_size
     ).T

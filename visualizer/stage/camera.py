@@ -8,6 +8,7 @@ orbit comes last and is no part of what a scene asks for.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import atan2, cos, hypot, pi, sin, tan
 
 import numpy as np
@@ -119,6 +120,7 @@ def frame_points(
     return Pose((float(center[0]), float(center[1]), float(center[2])), distance)
 
 
+@lru_cache(maxsize=16)
 def place(pose: Pose, direction: Direction, orbit: Orbit, free: Free) -> Camera:
     """Return the camera at `pose`, moved by the user's orbit."""
     yaw = direction.yaw + orbit.yaw
@@ -206,9 +208,17 @@ def projection_matrix(camera: Camera, aspect: float) -> Vector:
     )
 
 
+@lru_cache(maxsize=16)
+def view_projection(camera: Camera, aspect: float) -> Vector:
+    """World to clip space, (4, 4), remembered while a camera stands still: not to be written to."""
+    matrix: Vector = projection_matrix(camera, aspect) @ view_matrix(camera)
+    matrix.setflags(write=False)
+    return matrix
+
+
 def project(camera: Camera, points: Vector, width: int, height: int) -> Vector:
     """World points (n, 3) to pixels (n, 2) from the upper left. NaN for points behind the eye."""
-    matrix = projection_matrix(camera, width / height) @ view_matrix(camera)
+    matrix = view_projection(camera, width / height)
     clip = np.concatenate([points, np.ones((len(points), 1))], axis=1) @ matrix.T
     depth = np.where(clip[:, 3:] > 0, clip[:, 3:], np.nan)
     ndc = clip[:, :2] / depth
@@ -217,7 +227,7 @@ def project(camera: Camera, points: Vector, width: int, height: int) -> Vector:
 
 def ray(camera: Camera, x: float, y: float, width: int, height: int) -> tuple[Vector, Vector]:
     """Return the origin and unit direction of the ray through pixel (x, y) from the upper left."""
-    matrix = projection_matrix(camera, width / height) @ view_matrix(camera)
+    matrix = view_projection(camera, width / height)
     far = np.linalg.solve(matrix, np.array([2 * x / width - 1, 1 - 2 * y / height, 1.0, 1.0]))
     eye = np.array(camera.eye)
     towards = far[:3] / far[3] - eye
