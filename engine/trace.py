@@ -224,7 +224,8 @@ class RunHeader:
 
     `chat` says whether the template wrapped the prompt. `drafter` of `settings` may be
     "auto"; `drafter` here is what that meant on this machine and `drafter_reason` why.
-    `remembered` is how many tokens of the user's earlier replies lookups could copy from.
+    `remembered` is how many tokens of the user's earlier replies lookups could copy from,
+    `target_layers` how deep the target is (0 where the run does not say).
     """
 
     run_id: str
@@ -247,6 +248,7 @@ class RunHeader:
     baseline: Baseline | None
     prefill_seconds: float
     remembered: int = 0
+    target_layers: int = 0
 
 
 @dataclass(frozen=True, slots=True)
