@@ -7,6 +7,7 @@ design: text of 16 units reads alike on a projector, a laptop and in a 4K export
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 DESIGN_HEIGHT = 900.0
 SMALLEST_UNIT = 0.9
@@ -19,8 +20,7 @@ WIDEST = 1.5  # times its share that a side panel takes with larger text
 NARROWEST_STAGE = 560.0  # design pixels: the dock makes room for the drawer in a narrower window
 
 
-@dataclass(frozen=True, slots=True)
-class Rect:
+class Rect(NamedTuple):
     """A rectangle from its top left corner, y downwards."""
 
     x: float
