@@ -1,7 +1,7 @@
 """A run of speculative decoding, round by round.
 
 `Session` owns one text and the target's cache. Each `advance` asks the drafter for a proposal,
-checks it in one target pass, keeps what `verify_chain` says, and returns the round with all its
+checks it in one target pass, keeps what `verify` says, and returns the round with all its
 evidence. Before every round the target's cache holds the whole text but its last token: that
 token is fed together with the guesses, so a round is one pass whatever was accepted before.
 
@@ -27,6 +27,7 @@ from engine import device_round, evidence
 from engine.adapt import Learned
 from engine.device_round import Drawn
 from engine.drafters.proposal import Drafter, DraftRequest, Proposal
+from engine.drafters.suffix_index import Store
 from engine.evidence import Check, Choice, Vocabulary
 from engine.sampling import Draws, penalise, process
 from engine.trace import (
@@ -38,7 +39,7 @@ from engine.trace import (
     Settings,
     join_text,
 )
-from engine.verification import Verdict, verify_chain
+from engine.verification import Verdict, check_tree, verify
 
 IDLE_SECONDS = 0.25
 """A pause this long may let clocks sink and caches cool."""
@@ -67,9 +68,10 @@ def check_prompt(tokens: int, context: int) -> None:
 class Target(Protocol):
     """The model whose distribution is kept (see `engine.llama.Runner`).
 
-    `forward` feeds ids after the `length` rows held and returns their logits (n, V), or (1, V)
-    of the last; `rollback` forgets rows; `context` is the most it can hold. `hidden` (context,
-    hidden) has the final hidden state of every row held.
+    `forward` feeds ids after the `length` rows held, each following the row before it or the one
+    that `parents` names, and returns their logits (n, V), or (1, V) of the last; `keep` makes one
+    branch of such rows the text and `rollback` forgets rows; `context` is the most it can hold.
+    `hidden` (context, hidden) has the final hidden state of every row held.
     """
 
     @property
@@ -78,12 +80,20 @@ class Target(Protocol):
     def context(self) -> int: ...
     @property
     def hidden(self) -> Tensor: ...
-    def forward(self, ids: Sequence[int] | Tensor, last_only: bool = False) -> Tensor: ...
+    def forward(
+        self,
+        ids: Sequence[int] | Tensor,
+        last_only: bool = False,
+        parents: Sequence[int] | None = None,
+    ) -> Tensor: ...
+    def keep(self, rows: Sequence[int]) -> None: ...
     def rollback(self, length: int) -> None: ...
 
 
-Rule = Callable[[Tensor, Tensor, Sequence[int], Sequence[float], float], Verdict]
-"""An acceptance rule (see `engine.verification.verify_chain`)."""
+Rule = Callable[
+    [Tensor, Tensor, Sequence[int], Sequence[int] | None, Sequence[float], float], Verdict
+]
+"""An acceptance rule (see `engine.verification.verify`)."""
 
 
 class Session:
@@ -125,8 +135,9 @@ class Session:
         self._choices: list[Choice | None] = []  # of each new token; None: it was sampled
         self._drafter: Drafter | None = None
         self._busy_until = now()
-        self.rule: Rule = device_round.judge if self._on_device else verify_chain
+        self.rule: Rule = device_round.judge if self._on_device else verify
         self.checked: Check | None = None
+        self.memory: Store | None = None  # earlier replies, the same ones for the whole run
         self.finished: RunFinished | None = None
         self.header = replace(header, prefill_seconds=self._read_prompt(reading))
         self._finish_at_limits()
@@ -267,11 +278,10 @@ class Session:
             features = self._target.hidden[: len(self._ids) - 1]
             unread = self._on_device and settings.repetition_penalty == 1.0  # else it looks at them
             request = DraftRequest(
-                width, settings, self._unigram, self._draws, index, unread, features
+                width, settings, self._unigram, self._draws, index, unread, features, self.memory
             )
             proposal = wanted.propose(self._ids, request) if request.k else Proposal()
-            if any(len(law) != self._vocab_size for law in proposal.laws):
-                raise ValueError("its vocabulary is not the target's")
+            self._look_over(proposal, width)
             return is_new, proposal
         except (MemoryError, OutOfMemoryError):  # no fault of the drafter's
             self._drafter = None
@@ -282,8 +292,20 @@ class Session:
                 f"The drafter “{settings.drafter}” failed: {error or type(error).__name__}"
             ) from error
 
+    def _look_over(self, proposal: Proposal, width: int) -> None:
+        """Raise ValueError for guesses that no target pass should see."""
+        if any(len(law) != self._vocab_size for law in proposal.laws):
+            raise ValueError("its vocabulary is not the target's")
+        if len(proposal.tokens) > width:
+            raise ValueError(f"it made {len(proposal.tokens)} guesses where {width} were wanted")
+        if proposal.parents is not None:
+            check_tree(proposal.tokens, proposal.parents)
+
     def _width(self, drafter: Drafter, k: int) -> int:
-        """Guesses of use, up to `k`: the limits leave room for them and the target's own token."""
+        """Guesses of use, up to `k`: the limits leave room for them and the target's own token.
+
+        A tree of so many guesses is no deeper, and has as many cache rows as a chain.
+        """
         room = self._room - 1
         if drafter.context is not None:
             room = min(room, drafter.context - len(self._ids))
@@ -308,17 +330,23 @@ class Session:
         s = self._settings
         self._settle()  # a pass that failed may have left rows
         started = self._now()
-        guesses = proposal.tokens
-        logits = self._target.forward(device_round.to_feed(self._ids[-1], guesses))  # (n + 1, V)
+        guesses, parents = proposal.tokens, proposal.parents
+        fed = device_round.to_feed(self._ids[-1], guesses)
+        if parents is None:
+            logits = self._target.forward(fed)  # (n + 1, V)
+        else:
+            first = len(self._ids)  # row of the first guess; the last token's is the one before
+            rows = [first - 2, *(first + parent for parent in parents)]
+            logits = self._target.forward(fed, parents=rows)
         text = [] if isinstance(guesses, Drawn) else [*self._ids, *guesses]  # then unpenalised
-        scores = penalise(logits, text, s.repetition_penalty)
+        scores = penalise(logits, text, s.repetition_penalty, parents)
         target_probs = process(scores, s.temperature, s.top_k, s.top_p, s.min_p)
         draft_probs = proposal.draft_probs(target_probs)
         accept_draws = tuple(
             self._draws.uniform("accept", index, slot) for slot in range(len(guesses))
         )
         emit_draw = self._draws.uniform("emit", index)
-        verdict = self.rule(target_probs, draft_probs, guesses, accept_draws, emit_draw)
+        verdict = self.rule(target_probs, draft_probs, guesses, parents, accept_draws, emit_draw)
         if isinstance(guesses, Drawn):
             started = guesses.drawn_at
         return Check(
@@ -338,9 +366,13 @@ class Session:
         Returns how many guesses were added, and whether one of them ended the text, so that
         the target's own token is not wanted.
         """
-        accepted = check.verdict.accepted
-        tokens = [*check.proposal.tokens[:accepted], check.verdict.token]
+        proposal, verdict = check.proposal, check.verdict
+        accepted = len(verdict.path)
+        tokens = [*(proposal.tokens[slot] for slot in verdict.path), verdict.token]
         added, reason = self._until_end(tokens)
+        if proposal.parents is not None:
+            last = len(self._ids) - 1
+            self._target.keep([last + row for row in verdict.rows[:added]])
         self._starts.append(len(self._ids))
         self._ids.extend(tokens[:added])
         self._settle()

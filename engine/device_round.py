@@ -4,8 +4,9 @@ Every time the host reads a drawn token the device stands idle until the next wo
 round of k guesses has k + 1 such reads. Here guesses are drawn on the device and fed to the next
 step unread, the verdict is found there too, and one read brings all of it.
 
-`judge` is `verification.verify_chain` once more, in operations nobody has to wait for: same
-arguments, same verdict. That page is the rule; the tests hold this one to it.
+`judge` is `verification.verify` once more, for chains in operations nobody has to wait for: same
+arguments, same verdict. That page is the rule; the tests hold this one to it. The judging of a
+tree is the rule's own, and waits.
 
 Knows laws, tokens and uniforms; nothing of models.
 """
@@ -20,7 +21,8 @@ import torch
 from torch import Tensor
 
 from engine.drafters.proposal import DraftRequest, Proposal
-from engine.verification import Verdict
+from engine.trace import EmitKind
+from engine.verification import Verdict, verify_tree
 
 NOT_FINITE = "The model's numbers are not finite: nothing can be drawn from them."
 
@@ -148,13 +150,18 @@ def judge(
     target_probs: Tensor,
     draft_probs: Tensor,
     draft_tokens: Sequence[int],
+    parents: Sequence[int] | None,
     accept_draws: Sequence[float],
     emit_draw: float,
 ) -> Verdict:
-    """`verification.verify_chain` with one read: see there for arguments, result and errors.
+    """`verification.verify` with one read for a chain: see there for arguments, result and errors.
 
     `draft_tokens` may be `Drawn`, and are read along. ``emit_probs`` is in double precision.
     """
+    if parents is not None:
+        return verify_tree(
+            target_probs, draft_probs, draft_tokens, parents, accept_draws, emit_draw
+        )
     device, k = target_probs.device, len(draft_tokens)
     draws = _sent([*accept_draws, emit_draw], device)
     tokens = draft_tokens.tensor if isinstance(draft_tokens, Drawn) else _sent(draft_tokens, device)
@@ -185,7 +192,9 @@ def judge(
         raise ValueError("a guess has no probability under the law it is said to come from")
     chances = zip(target_chances, draft_chances, strict=True)
     accept_probs = tuple(min(1.0, theirs / ours) for theirs, ours in chances)
-    return Verdict(kept, emitted, "bonus" if kept == k else "recovered", emit_probs, accept_probs)
+    kind: EmitKind = "bonus" if kept == k else "recovered"
+    path = tuple(range(kept))
+    return Verdict(path, emitted, kind, emit_probs, target_probs[:k], accept_probs)
 
 
 def pick(probs: Tensor, draw: Tensor) -> Tensor:

@@ -12,10 +12,11 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from engine import trace
 from engine.drafters.proposal import Proposal
 from engine.sampling import COLDEST
 from engine.trace import Candidate, Emitted, Guess, Law, Scored, Settings, Token
-from engine.verification import Verdict
+from engine.verification import ROOT, Verdict
 
 SHOWN = 10
 """Candidates of a law that are written down by name."""
@@ -34,8 +35,8 @@ class Check:
     """A proposal of n guesses after its target pass, and what drafting and verdict rest on.
 
     `scores` (n + 1, V) are the target's logits with the penalty applied, `target_probs`
-    (n + 1, V) and `draft_probs` (n, V) the laws tested; `seconds` is what the pass and the
-    verdict took.
+    (n + 1, V) its laws after the text and after each guess, `draft_probs` (n, V) those that the
+    guesses were drawn from; `seconds` is what the pass and the verdict took.
     """
 
     proposal: Proposal
@@ -46,6 +47,12 @@ class Check:
     emit_draw: float
     verdict: Verdict
     seconds: float
+
+    @property
+    def parents(self) -> Sequence[int]:
+        """Of each guess the slot of the one it follows, -1 for the text."""
+        named = self.proposal.parents
+        return range(ROOT, len(self.proposal.tokens) - 1) if named is None else named
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +66,11 @@ class Choice:
 def choices(
     check: Check, count: int, settings: Settings, vocabulary: Vocabulary
 ) -> tuple[Choice | None, ...]:
-    """How the first `count` tokens that came of a check were chosen."""
+    """How the `count` tokens that came of a check were chosen."""
     if settings.temperature > COLDEST:
         return (None,) * count
-    penalty = settings.repetition_penalty
-    return tuple(Choice(penalty, best) for best in _best_two(check.scores[:count], vocabulary))
+    penalty, scores = settings.repetition_penalty, check.scores[check.verdict.rows[:count]]
+    return tuple(Choice(penalty, best) for best in _best_two(scores, vocabulary))
 
 
 def best_two(scores: Tensor, vocabulary: Vocabulary) -> tuple[Scored, ...]:
@@ -84,14 +91,15 @@ def _best_two(scores: Tensor, vocabulary: Vocabulary) -> list[tuple[Scored, ...]
 def guesses(check: Check, kept: int, ended: bool, vocabulary: Vocabulary) -> tuple[Guess, ...]:
     """Every guess with its laws, draw and verdict.
 
-    `kept` is how many of the accepted ones the text keeps; when it `ended` with the last of
-    them, what follows is discarded, since its verdict no longer matters.
+    The target's law is the one the guess was tested against: for a younger sibling what its elder
+    ones leave. `kept` is how many of the accepted guesses the text keeps; when it `ended` with the
+    last of them, what follows is discarded, since its verdict no longer matters.
     """
     proposal, count = check.proposal, len(check.proposal.tokens)
     if count == 0:
         return ()
-    judged = kept if ended else min(kept + 1, count)
-    laws = check.draft_probs, check.target_probs[:count]
+    verdicts = _verdicts(check.parents, check.verdict.path[:kept], ended)
+    laws = check.draft_probs, check.verdict.tested
     (draft_chances, draft_laws), (target_chances, target_laws) = _read(
         laws, proposal.tokens, vocabulary
     )
@@ -101,21 +109,38 @@ def guesses(check: Check, kept: int, ended: bool, vocabulary: Vocabulary) -> tup
             draft_prob=draft_chances[i],
             target_prob=target_chances[i],
             accept_prob=check.verdict.accept_probs[i],
-            draw=check.accept_draws[i] if i < judged else None,
-            verdict="accepted" if i < kept else "rejected" if i < judged else "discarded",
+            draw=None if verdicts[i] == "discarded" else check.accept_draws[i],
+            verdict=verdicts[i],
             draft_law=draft_laws[i],
             target_law=target_laws[i],
             source=proposal.sources[i],
             origin=proposal.origins[i],
+            parent=None if proposal.parents is None else proposal.parents[i],
         )
         for i, token in enumerate(proposal.tokens)
     )
 
 
+def _verdicts(parents: Sequence[int], path: Sequence[int], ended: bool) -> list[trace.Verdict]:
+    """What became of each guess, when those of `path` were kept and the text perhaps `ended` there.
+
+    A guess is judged when the one it follows was accepted and none of its elder siblings was.
+    """
+    judging = [ROOT, *path][: len(path) if ended else None]  # after these a guess was looked for
+    found: list[trace.Verdict] = []
+    for slot, parent in enumerate(parents):
+        if slot in path:
+            found.append("accepted")
+            judging.remove(parent)
+        else:
+            found.append("rejected" if parent in judging else "discarded")
+    return found
+
+
 def emitted(check: Check, vocabulary: Vocabulary) -> Emitted:
     """The target's own token, with the law it was drawn from and the target's at that place."""
     verdict = check.verdict
-    laws = verdict.emit_probs[None], check.target_probs[verdict.accepted, None]
+    laws = verdict.emit_probs[None], check.target_probs[verdict.rows[-1], None]
     (chances, emit_laws), (_, target_laws) = _read(laws, [verdict.token], vocabulary)
     return Emitted(
         token=vocabulary.token(verdict.token),

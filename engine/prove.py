@@ -24,7 +24,7 @@ from engine.drafters.proposal import common_prefix
 from engine.requests import Start
 from engine.stats import Stats
 from engine.trace import RunProof, Scored, Settings
-from engine.verification import Verdict, pick, verify_chain
+from engine.verification import Verdict, pick, verify
 
 PROMPTS = (
     "Explain why the sky is blue.",
@@ -127,12 +127,13 @@ def without_residual(
     target_probs: Tensor,
     draft_probs: Tensor,
     draft_tokens: Sequence[int],
+    parents: Sequence[int] | None,
     accept_draws: Sequence[float],
     emit_draw: float,
 ) -> Verdict:
     """A broken rule: corrections from the target's whole law, not from what it still owes."""
-    verdict = verify_chain(target_probs, draft_probs, draft_tokens, accept_draws, emit_draw)
-    law = target_probs[verdict.accepted]
+    verdict = verify(target_probs, draft_probs, draft_tokens, parents, accept_draws, emit_draw)
+    law = target_probs[verdict.rows[-1]]
     return replace(verdict, token=pick(law, emit_draw), emit_probs=law)
 
 
@@ -146,9 +147,13 @@ def sample(session: Session, samples: int, seed: int) -> tuple[list[tuple[int, .
         for made in session.rounds():
             check = session.checked
             assert check is not None  # of this very round
-            judged = zip(check.target_probs, check.draft_probs, made.committed, strict=False)
-            for target_probs, draft_probs, token in judged:
-                pull = pull.after(target_probs, draft_probs, token.id)
+            for row, token in zip(check.verdict.rows, made.committed, strict=False):
+                first = next(
+                    (i for i, parent in enumerate(check.parents) if parent + 1 == row), None
+                )
+                if first is not None:  # the first guess made for this place
+                    laws = check.target_probs[row], check.draft_probs[first]
+                    pull = pull.after(*laws, token.id)
         found.append(session.ids[prompt:])
     return found, pull
 

@@ -39,21 +39,28 @@ class Draws:
         return (bits >> 11) * 2.0**-53
 
 
-def penalise(logits: Tensor, ids: Sequence[int], penalty: float) -> Tensor:
+def penalise(
+    logits: Tensor, ids: Sequence[int], penalty: float, parents: Sequence[int] | None = None
+) -> Tensor:
     """Make tokens that have been seen less likely (above 1) or likelier: logits (n, V) likewise.
 
     The last row was scored after `ids`, each row before it after one token less, so that a guess
-    counts as seen only in the rows behind it. A seen token's logit is divided by `penalty`, or
-    multiplied when it is negative (Keskar et al. 2019, CTRL, section 4.1, as in transformers,
-    where the prompt counts as seen). Penalty 1 changes nothing; `logits` is left unchanged.
+    counts as seen only in the rows behind it. The last n - 1 ids of a tree follow `parents`, -1
+    for the text, and are seen in the rows of their own branch. A seen token's logit is divided by
+    `penalty`, or multiplied when it is negative (Keskar et al. 2019, CTRL, section 4.1, as in
+    transformers, where the prompt counts as seen). Penalty 1 changes nothing; `logits` is left
+    unchanged.
     """
     if penalty == 1.0:
         return logits
     before = len(ids) - len(logits) + 1  # ids the first row was scored after
     seen = torch.zeros_like(logits, dtype=torch.bool)
     seen[:, list(ids[:before])] = True
-    for row, token in enumerate(ids[before:], 1):
-        seen[row:, token] = True
+    guesses = ids[before:]
+    rows = range(-1, len(guesses) - 1) if parents is None else parents
+    for row, (token, parent) in enumerate(zip(guesses, rows, strict=True), 1):
+        seen[row] = seen[parent + 1]
+        seen[row, token] = True
     return torch.where(seen, torch.where(logits < 0, logits * penalty, logits / penalty), logits)
 
 

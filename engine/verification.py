@@ -31,31 +31,38 @@ ROOT = -1
 class Verdict:
     """What one verification decided.
 
-    `accepted` is the length of the kept prefix, `token` the target's own token after it,
-    `kind` whether that is a correction or a bonus, `emit_probs` (V,) the law it was drawn
-    from, `accept_probs` each guess's chance of passing when it is judged.
-    """
-
-    accepted: int
-    token: int
-    kind: EmitKind
-    emit_probs: Tensor
-    accept_probs: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TreeVerdict:
-    """What the verification of a tree decided.
-
-    As `Verdict`, but `path` are the accepted nodes from the root down, and `accept_probs` each
-    node's chance of passing when it is judged: its parent accepted, its elder siblings refused.
+    `path` are the accepted guesses, each following the one before; `token` is the target's own
+    token after them, `kind` whether that is a correction or a bonus, `emit_probs` (V,) the law it
+    was drawn from. `tested` (K, V) is what the target owed where each guess was judged, that is
+    where those it follows were accepted and its elder siblings refused, and `accept_probs` each
+    guess's chance of passing there.
     """
 
     path: tuple[int, ...]
     token: int
     kind: EmitKind
     emit_probs: Tensor
+    tested: Tensor
     accept_probs: tuple[float, ...]
+
+    @property
+    def rows(self) -> list[int]:
+        """Rows of `target_probs` along the path: after the text, and after each accepted guess."""
+        return [0, *(slot + 1 for slot in self.path)]
+
+
+def verify(
+    target_probs: Tensor,
+    draft_probs: Tensor,
+    draft_tokens: Sequence[int],
+    parents: Sequence[int] | None,
+    accept_draws: Sequence[float],
+    emit_draw: float,
+) -> Verdict:
+    """Judge guesses as the tree that their `parents` make of them, or without these as a chain."""
+    if parents is None:
+        return verify_chain(target_probs, draft_probs, draft_tokens, accept_draws, emit_draw)
+    return verify_tree(target_probs, draft_probs, draft_tokens, parents, accept_draws, emit_draw)
 
 
 def verify_chain(
@@ -90,7 +97,8 @@ def verify_chain(
         kind = "recovered"
         emit_probs = residual(target_probs[accepted], draft_probs[accepted])
     accept_probs = tuple(min(1.0, target[i] / draft[i]) for i in range(k))
-    return Verdict(accepted, pick(emit_probs, emit_draw), kind, emit_probs, accept_probs)
+    path, token = tuple(range(accepted)), pick(emit_probs, emit_draw)
+    return Verdict(path, token, kind, emit_probs, target_probs[:k], accept_probs)
 
 
 def verify_tree(
@@ -100,7 +108,7 @@ def verify_tree(
     parents: Sequence[int],
     accept_draws: Sequence[float],
     emit_draw: float,
-) -> TreeVerdict:
+) -> Verdict:
     """Judge a tree of guesses and draw the token that follows the accepted path.
 
     Node i guesses `draft_tokens[i]` after node `parents[i]` < i, or after the text (`ROOT`).
@@ -116,15 +124,13 @@ def verify_tree(
     Raises ValueError for a node before its parent, for siblings that guess the same, and for a
     guess its own law calls impossible.
     """
-    if any(not ROOT <= parent < node for node, parent in enumerate(parents)):
-        raise ValueError("a guess comes before the one it follows")
-    if len(set(zip(parents, draft_tokens, strict=True))) < len(parents):
-        raise ValueError("two guesses after one text are the same")
-
-    owed = list(target_probs)  # row i + 1: what the target still owes after node i
+    check_tree(draft_tokens, parents)
+    owed = list(_float64(target_probs))  # row i + 1: what the target still owes after node i
+    tested: list[Tensor] = []
     passes: list[bool] = []
     chances: list[float] = []
     for node, (token, parent) in enumerate(zip(draft_tokens, parents, strict=True)):
+        tested.append(owed[parent + 1])
         target, draft = float(owed[parent + 1][token]), float(draft_probs[node, token])
         if not draft > 0:
             raise ValueError("a guess has no probability under the law it is said to come from")
@@ -138,9 +144,17 @@ def verify_tree(
             path.append(node)
     kind: EmitKind = "recovered" if path[-1] in parents else "bonus"
     emit_probs = owed[path[-1] + 1]
-    return TreeVerdict(
-        tuple(path[1:]), pick(emit_probs, emit_draw), kind, emit_probs, tuple(chances)
-    )
+    laws = torch.stack(tested) if tested else target_probs[:0]
+    emitted = pick(emit_probs, emit_draw)
+    return Verdict(tuple(path[1:]), emitted, kind, emit_probs, laws, tuple(chances))
+
+
+def check_tree(draft_tokens: Sequence[int], parents: Sequence[int]) -> None:
+    """Raise ValueError for what is no tree of guesses: see `verify_tree`."""
+    if any(not ROOT <= parent < node for node, parent in enumerate(parents)):
+        raise ValueError("a guess comes before the one it follows")
+    if len(set(zip(parents, draft_tokens, strict=True))) < len(parents):
+        raise ValueError("two guesses after one text are the same")
 
 
 def residual(target_probs: Tensor, draft_probs: Tensor) -> Tensor:

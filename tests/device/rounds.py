@@ -34,7 +34,7 @@ from engine.graphs import ROWS, GraphKernel, eager  # noqa: E402
 from engine.kernels import Kernels  # noqa: E402
 from engine.llama import LlamaConfig, Runner, Weights  # noqa: E402
 from engine.trace import Round, Settings  # noqa: E402
-from engine.verification import verify_chain  # noqa: E402
+from engine.verification import verify  # noqa: E402
 from tests.engine import kit  # noqa: E402
 
 NEEDS_CUDA = "not looked at: this needs CUDA"
@@ -190,7 +190,7 @@ class Rounds:
             run = self.session(self.target, self.drafter(), Settings(k=4), NEW_TOKENS * 2)
             if not on_device:
                 run._on_device = False
-                run.rule = verify_chain
+                run.rule = verify
             made = [each for each in run.rounds() if not each.cold and len(each.guesses) == 4]
             steps = [seconds for each in made for seconds in each.draft_step_seconds]
             whole = [each.draft_seconds + each.verify_seconds for each in made]

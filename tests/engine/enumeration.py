@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-from engine.verification import ROOT, TreeVerdict, Verdict
+from engine.verification import ROOT, Verdict
 
 Text = tuple[int, ...]
 Law = Callable[[Text], Tensor]
 Chances = dict[Text, float]
 VerifyChain = Callable[[Tensor, Tensor, Sequence[int], Sequence[float], float], Verdict]
 VerifyTree = Callable[
-    [Tensor, Tensor, Sequence[int], Sequence[int], Sequence[float], float], TreeVerdict
+    [Tensor, Tensor, Sequence[int], Sequence[int], Sequence[float], float], Verdict
 ]
 
 QUARTERS = 4
@@ -107,7 +107,7 @@ def grid_law(verify: VerifyChain, target: Law, draft: Law, k: int, grain: int) -
         for draws in itertools.product(grid, repeat=k):
             verdict = verify(target_rows, draft_rows, guesses, draws, 0.5)
             for token, emit in enumerate(verdict.emit_probs.tolist()):
-                out[(*guesses[: verdict.accepted], token)] += chance * emit / grain**k
+                out[(*guesses[: len(verdict.path)], token)] += chance * emit / grain**k
     return extend(out, target, k + 1)
 
 
@@ -230,9 +230,8 @@ def as_tree(verify: VerifyChain) -> VerifyTree:
         parents: Sequence[int],
         draws: Sequence[float],
         emit_draw: float,
-    ) -> TreeVerdict:
+    ) -> Verdict:
         assert tuple(parents) == line(len(tokens))
-        v = verify(target_probs, draft_probs, tokens, draws, emit_draw)
-        return TreeVerdict(tuple(range(v.accepted)), v.token, v.kind, v.emit_probs, v.accept_probs)
+        return verify(target_probs, draft_probs, tokens, draws, emit_draw)
 
     return verify_line

@@ -99,16 +99,18 @@ def test_a_checked_run_says_that_it_is_the_target_s_own(
     assert json.loads(trace.read_text().splitlines()[-1])["event"] == "RunProof"
 
 
-def keeps_everything(target_probs, draft_probs, tokens, draws, emit_draw) -> Verdict:  # type: ignore[no-untyped-def]
+def keeps_everything(target_probs, draft_probs, tokens, parents, draws, emit_draw) -> Verdict:  # type: ignore[no-untyped-def]
     """A broken rule: no guess is ever refused."""
     law = target_probs[len(tokens)]
-    return Verdict(len(tokens), pick(law, emit_draw), "bonus", law, (1.0,) * len(tokens))
+    count = len(tokens)
+    path, token = tuple(range(count)), pick(law, emit_draw)
+    return Verdict(path, token, "bonus", law, target_probs[:count], (1.0,) * count)
 
 
 def test_a_checked_run_of_a_broken_rule_fails(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.decode.verify_chain", keeps_everything)
+    monkeypatch.setattr("engine.decode.verify", keeps_everything)
     assert commands.run(run_options(folder, "--check", "--json")) == 1
     said = capsys.readouterr()
     lossless = json.loads(said.out)["lossless"]

@@ -301,7 +301,7 @@ FAULTS = {
     "rows of refused guesses stay": ("engine.decode.Session._settle", lambda self: None),
     "what comes after the end is shown as accepted": (
         "engine.evidence.guesses",
-        lambda check, kept, ended, words: evidence_of(check, check.verdict.accepted, False, words),
+        lambda check, kept, ended, words: evidence_of(check, len(check.verdict.path), False, words),
     ),
 }
 

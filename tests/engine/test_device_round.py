@@ -21,7 +21,7 @@ from engine.drafters.ngram import NGramDrafter
 from engine.graphs import GraphKernel
 from engine.llama import Runner
 from engine.trace import Round, Settings
-from engine.verification import Verdict, pick, verify_chain
+from engine.verification import Verdict, pick, verify
 from tests.engine import kit
 from tests.engine.kit import TINY, TINY_D, audit, header, session
 from tests.engine.runs import GREEDY, ORACLE, PROMPT
@@ -61,9 +61,13 @@ def table(seed: int) -> tuple[Tensor, Tensor, list[int], list[float], float]:
 
 def same(first: Verdict, second: Verdict) -> bool:
     return (
-        (first.accepted, first.token, first.kind, first.accept_probs)
-        == (second.accepted, second.token, second.kind, second.accept_probs)
-    ) and torch.equal(first.emit_probs.double(), second.emit_probs.double())
+        (
+            (first.path, first.token, first.kind, first.accept_probs)
+            == (second.path, second.token, second.kind, second.accept_probs)
+        )
+        and torch.equal(first.emit_probs.double(), second.emit_probs.double())
+        and torch.equal(first.tested, second.tested)
+    )
 
 
 def as_drawn(tokens: list[int]) -> Drawn:
@@ -73,25 +77,25 @@ def as_drawn(tokens: list[int]) -> Drawn:
 def test_the_verdict_is_that_of_the_rule_whatever_the_laws_and_draws():
     for seed in range(1500):
         target, draft, tokens, draws, emit = table(seed)
-        expected = verify_chain(target, draft, tokens, draws, emit)
-        assert same(judge(target, draft, tokens, draws, emit), expected), seed
+        expected = verify(target, draft, tokens, None, draws, emit)
+        assert same(judge(target, draft, tokens, None, draws, emit), expected), seed
         drawn = as_drawn(tokens)
-        assert same(judge(target, draft, drawn, draws, emit), expected), seed
+        assert same(judge(target, draft, drawn, None, draws, emit), expected), seed
         assert list(drawn) == tokens
 
 
 @pytest.mark.parametrize(
     "broken",
     [
-        lambda t, d, x, a, e: judge(t.roll(1, 0), d, x, a, e),
-        lambda t, d, x, a, e: judge(t, d, x, [1 - each for each in a], e),
-        lambda t, d, x, a, e: replace(judge(t, d, x, a, e), token=pick(t[-1], e)),
+        lambda t, d, x, p, a, e: judge(t.roll(1, 0), d, x, p, a, e),
+        lambda t, d, x, p, a, e: judge(t, d, x, p, [1 - each for each in a], e),
+        lambda t, d, x, p, a, e: replace(judge(t, d, x, p, a, e), token=pick(t[-1], e)),
     ],
     ids=["a row too far", "draws upside down", "no residual"],
 )
 def test_a_broken_verdict_is_noticed(broken):
-    chains = [table(seed) for seed in range(200)]
-    assert not all(same(broken(*chain), verify_chain(*chain)) for chain in chains)
+    chains = [(*made[:3], None, *made[3:]) for made in map(table, range(200))]
+    assert not all(same(broken(*chain), verify(*chain)) for chain in chains)
 
 
 @pytest.mark.parametrize("fault", ["nan law", "no mass", "impossible guess"])
@@ -102,9 +106,9 @@ def test_what_the_rule_refuses_is_refused_with_the_same_words(fault):
     else:
         target[:] = torch.nan if fault == "nan law" else 0.0
     words = []
-    for rule in (judge, verify_chain):
+    for rule in (judge, verify):
         with pytest.raises(ValueError) as refused:
-            rule(target, draft, [1], [0.5], 0.5)
+            rule(target, draft, [1], None, [0.5], 0.5)
         words.append(str(refused.value))
     assert words[0] == words[1]
 
@@ -114,7 +118,7 @@ def test_a_guess_drawn_from_no_law_is_refused_when_it_is_read():
     nothing = device_round.pick(laws[0] * torch.nan, torch.tensor([0.5], dtype=torch.float64))
     assert nothing.tolist() == [-1]
     with pytest.raises(ValueError, match="not finite"):
-        judge(laws, laws[:1], Drawn(nothing, Laps(CPU)), [0.5], 0.5)
+        judge(laws, laws[:1], Drawn(nothing, Laps(CPU)), None, [0.5], 0.5)
 
 
 def test_a_token_is_picked_as_the_rule_picks_it():

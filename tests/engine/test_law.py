@@ -151,13 +151,13 @@ PENALISED = Settings("script", 2, temperature=1.0, repetition_penalty=1.8)
 @pytest.mark.parametrize(
     "fault",
     [
-        lambda logits, ids, penalty: sampling.penalise(
+        lambda logits, ids, penalty, parents: sampling.penalise(
             logits, ids[: len(ids) - len(logits) + 1] * 2, penalty
         ),
-        lambda logits, ids, penalty: torch.cat(
+        lambda logits, ids, penalty, parents: torch.cat(
             [sampling.penalise(row[None], ids, penalty) for row in logits]
         ),
-        lambda logits, ids, penalty: logits,
+        lambda logits, ids, penalty, parents: logits,
     ],
     ids=["guesses are not seen", "later guesses are seen too", "only the drafter penalises"],
 )
@@ -205,7 +205,7 @@ def farthest(streams, count=6000):
         draft, accept, emit = (draws.uniform(stream, index) for stream in streams)
         guess = pick(DRAFT, draft)
         verdict = verify_chain(torch.stack((TARGET,) * 2), DRAFT[None], [guess], [accept], emit)
-        counts[guess if verdict.accepted else verdict.token] += 1
+        counts[guess if verdict.path else verdict.token] += 1
     spread = (count * TARGET * (1 - TARGET)).sqrt()
     return float(((counts - count * TARGET) / spread).abs().max())
 

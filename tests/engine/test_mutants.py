@@ -101,10 +101,10 @@ def a_chain_states_its_chances(rule: ModuleType) -> None:
     equal = doubles((0.1, 0.9), (0.1, 0.9))
     for token, draw in ((0, ALMOST_ONE), (1, 0.0)):
         verdict = rule.verify_chain(equal, equal[:1], [token], [draw], 0.5)
-        assert (verdict.accepted, verdict.kind, verdict.accept_probs) == (1, "bonus", (1.0,))
+        assert (verdict.path, verdict.kind, verdict.accept_probs) == ((0,), "bonus", (1.0,))
         assert verdict.token == 1
     refused = rule.verify_chain(doubles((0.0, 1.0), (1.0, 0.0)), equal[:1], [0], [0.0], 0.5)
-    assert (refused.accepted, refused.kind, refused.token) == (0, "recovered", 1)
+    assert (refused.path, refused.kind, refused.token) == ((), "recovered", 1)
 
 
 def a_tree_keeps_the_law_and_states_its_chances(rule: ModuleType) -> None:
@@ -124,6 +124,20 @@ def a_tree_tells_which_token_and_why(rule: ModuleType) -> None:
         verdict = rule.verify_tree(target, draft, [1, 2], [ROOT, ROOT], draws, 0.99)
         assert (verdict.path, verdict.token, verdict.kind) == (path, token, kind)
         assert verdict.accept_probs == pytest.approx((0.6, 0.0))
+        assert verdict.tested.tolist() == [[0.5, 0.3, 0.2], [1.0, 0.0, 0.0]]
+        assert verdict.rows == [0, *(slot + 1 for slot in path)]
+
+
+def guesses_with_parents_are_a_tree_and_others_a_chain(rule: ModuleType) -> None:
+    target = doubles((0.5, 0.3, 0.2), (0.1, 0.1, 0.8), (0.2, 0.6, 0.2))
+    draft = doubles((0.2, 0.5, 0.3), (0.4, 0.0, 0.6))
+    for parents, path, tested in (
+        (None, (0, 1), target[:2].tolist()),
+        ([ROOT, ROOT], (0,), [[0.5, 0.3, 0.2], [1.0, 0.0, 0.0]]),
+        ([ROOT, 0], (0, 1), target[:2].tolist()),
+    ):
+        verdict = rule.verify(target, draft, [1, 2], parents, [0.0, 0.0], 0.5)
+        assert (verdict.path, verdict.tested.tolist()) == (path, tested)
 
 
 PROPERTIES: tuple[Property, ...] = (
@@ -133,6 +147,7 @@ PROPERTIES: tuple[Property, ...] = (
     what_is_left_is_normalised_or_nothing,
     a_chain_states_its_chances,
     a_tree_tells_which_token_and_why,
+    guesses_with_parents_are_a_tree_and_others_a_chain,
     a_chain_keeps_the_law,
     a_tree_keeps_the_law_and_states_its_chances,
 )
@@ -140,6 +155,9 @@ PROPERTIES: tuple[Property, ...] = (
 # --- mutants ----------------------------------------------------------------------------------
 
 MUTANTS = (
+    # verify
+    ("    if parents is None:\n", "    if parents is not None:\n"),
+    ("return [0, *(slot + 1 for slot in self.path)]", "return [0, *self.path]"),
     # verify_chain
     ("rows = torch.arange(k,", "rows = 1 + torch.arange(k,"),
     ("= target_probs[rows, tokens].tolist()", "= draft_probs[rows, tokens].tolist()"),
@@ -163,7 +181,9 @@ MUTANTS = (
     ("target_probs[accepted], draft_probs[accepted])", "target_probs[accepted], draft_probs[0])"),
     ("tuple(min(1.0, target[i] / draft[i])", "tuple(min(1.0, draft[i] / target[i])"),
     ("tuple(min(1.0, target[i] / draft[i])", "tuple(max(1.0, target[i] / draft[i])"),
-    ("Verdict(accepted, pick(emit_probs, emit_draw)", "Verdict(accepted, pick(emit_probs, 0.0)"),
+    ("range(accepted)), pick(emit_probs, emit_draw)", "range(accepted)), pick(emit_probs, 0)"),
+    ("path, token = tuple(range(accepted))", "path, token = tuple(range(k))"),
+    ("emit_probs, target_probs[:k], accept_probs)", "emit_probs, target_probs[1:], accept_probs)"),
     # verify_tree
     ("if any(not ROOT <= parent < node", "if any(not ROOT <= parent <= node"),
     ("if any(not ROOT <= parent < node", "if any(not parent < node"),
@@ -185,7 +205,10 @@ MUTANTS = (
     ('"recovered" if path[-1] in parents else "bonus"', '"bonus"'),
     ("emit_probs = owed[path[-1] + 1]", "emit_probs = owed[path[-1]]"),
     ("emit_probs = owed[path[-1] + 1]", "emit_probs = target_probs[path[-1] + 1]"),
-    ("tuple(path[1:]), pick(", "tuple(path), pick("),
+    ("Verdict(tuple(path[1:]), emitted", "Verdict(tuple(path), emitted"),
+    ("emitted = pick(emit_probs, emit_draw)", "emitted = pick(emit_probs, 0.0)"),
+    ("tested.append(owed[parent + 1])", "tested.append(target_probs[parent + 1].double())"),
+    ("tested.append(owed[parent + 1])", "tested.append(owed[parent])"),
     # residual, pick and their precision
     ("(target - _float64(draft_probs)).clamp(min=0)", "(target - _float64(draft_probs)).abs()"),
     ("(target - _float64(draft_probs)).clamp(min=0)", "(_float64(draft_probs) - target).clamp(0)"),

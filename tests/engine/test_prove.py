@@ -13,7 +13,7 @@ from engine import prove
 from engine.drafters.model import ModelDrafter
 from engine.llama import Runner
 from engine.trace import Settings
-from engine.verification import verify_chain
+from engine.verification import verify
 from tests.engine import kit
 from tests.engine.kit import TINY, TINY_D, TableModel, header, session
 
@@ -118,15 +118,15 @@ def test_sampled_laws_agree():
     assert proof.pull.places > 400
 
 
-def keeps_too_much(target_probs, draft_probs, tokens, draws, emit_draw):
+def keeps_too_much(target_probs, draft_probs, tokens, parents, draws, emit_draw):
     """A broken rule: every draw is half of what it should be."""
     halves = [draw / 2 for draw in draws]
-    return verify_chain(target_probs, draft_probs, tokens, halves, emit_draw)
+    return verify(target_probs, draft_probs, tokens, parents, halves, emit_draw)
 
 
 @pytest.mark.parametrize("rule", [prove.without_residual, keeps_too_much])
 def test_a_biased_rule_is_caught(monkeypatch, rule):
-    monkeypatch.setattr("engine.decode.verify_chain", rule)
+    monkeypatch.setattr("engine.decode.verify", rule)
     proof = prove.sampled(table_session, WARM, 300)
     assert not proof.holds
     assert proof.pull.p_value < 1e-6

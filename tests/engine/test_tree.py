@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.verification import ROOT, TreeVerdict, residual, verify_chain, verify_tree
+from engine.verification import ROOT, Verdict, residual, verify_chain, verify_tree
 from tests.engine.enumeration import (
     VerifyTree,
     depth,
@@ -94,7 +94,7 @@ def twin(
             return passed or ([], emitted(owed, first, start))
 
         path, law = family(ROOT)
-        return TreeVerdict(tuple(path), 0, "bonus", law, tuple(chances))
+        return Verdict(tuple(path), 0, "bonus", law, target_probs[:0], tuple(chances))
 
     return verify
 
@@ -162,8 +162,8 @@ def test_a_chain_is_the_tree_in_which_nobody_has_a_sibling(seed, k, vocab, draws
     draft = torch.stack([guess((i,)) for i in range(k)]) if k else target[:0]
     chain = verify_chain(target, draft, tokens, draws[:k], draws[5])
     tree = verify_tree(target, draft, tokens, line(k), draws[:k], draws[5])
-    assert tree.path == tuple(range(chain.accepted))
-    assert (tree.token, tree.kind) == (chain.token, chain.kind)
+    assert (tree.path, tree.token, tree.kind) == (chain.path, chain.token, chain.kind)
+    assert torch.equal(tree.tested, chain.tested)
     assert torch.equal(tree.emit_probs, chain.emit_probs)
     assert tree.accept_probs == chain.accept_probs
 

@@ -64,9 +64,10 @@ def twin(
         ]
         accepted = count(flags)
         if accepted == k:
-            return Verdict(k, 0, "bonus", target_probs[k], (0.0,) * k)
+            return Verdict(tuple(range(k)), 0, "bonus", target_probs[k], target_probs, (0.0,) * k)
         emit_probs = leftover(judged[accepted], draft_probs[accepted])
-        return Verdict(accepted, 0, "recovered", emit_probs, (0.0,) * k)
+        path = tuple(range(accepted))
+        return Verdict(path, 0, "recovered", emit_probs, target_probs, (0.0,) * k)
 
     return verify
 
@@ -213,7 +214,7 @@ def test_the_impossible_is_refused_even_by_a_draw_of_zero():
     target = torch.tensor([[0.0, 1.0], [1.0, 0.0]])
     draft = torch.tensor([[1.0, 0.0]])
     verdict = verify_chain(target, draft, [0], [0.0], 0.0)
-    assert (verdict.accepted, verdict.token) == (0, 1)
+    assert (verdict.path, verdict.token) == ((), 1)
 
 
 def test_a_guess_its_own_law_calls_impossible_is_an_error():
