@@ -211,6 +211,15 @@ def add_sampling(group: argparse._ActionsContainer) -> None:
     )
 
 
+def add_memory(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--no-remember",
+        dest="remember",
+        action="store_false",
+        help="neither look up replies to earlier prompts nor keep this one's",
+    )
+
+
 def add_prompt(parser: argparse.ArgumentParser, *, required: bool) -> None:
     parser.add_argument("--prompt", type=some_text, required=required, metavar="TEXT")
     parser.add_argument("--raw", action="store_true", help="go on from the text: no chat turn")
@@ -218,6 +227,7 @@ def add_prompt(parser: argparse.ArgumentParser, *, required: bool) -> None:
 
 def add_window(parser: argparse.ArgumentParser) -> None:
     add_settings(parser)
+    add_memory(parser)
     add_engine(parser)
 
 
@@ -232,6 +242,7 @@ def add_doctor(parser: argparse.ArgumentParser) -> None:
 def add_run(parser: argparse.ArgumentParser) -> None:
     add_prompt(parser, required=True)
     add_settings(parser)
+    add_memory(parser)
     add_engine(parser)
     parser.add_argument("--stop", action="append", default=[], metavar="TEXT", help="end there")
     parser.add_argument("--trace", type=Path, metavar="F", help="write the run file there")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine import arguments
@@ -18,6 +18,7 @@ class EngineConfig:
 
     `target` is a model folder, None the default target; `threads` None leaves one core to
     whoever draws. `weights` is the form of the target's weights (see `arguments.WEIGHTS`).
+    `replies` is the folder where earlier replies are remembered; None: nothing is.
     """
 
     target: Path | None = None
@@ -25,6 +26,7 @@ class EngineConfig:
     dtype: str = "auto"
     threads: int | None = None
     weights: str = arguments.WEIGHTS[0]
+    replies: Path | None = None
 
     @classmethod
     def of(cls, args: argparse.Namespace) -> EngineConfig:
@@ -36,7 +38,9 @@ def from_arguments(argv: Sequence[str] | None = None) -> EngineConfig:
     """Parse the options of ``python -m engine``. Exits with code 2 on wrong use."""
     parser = arguments.Parser(prog="python -m engine")
     arguments.add_engine(parser)
-    return EngineConfig.of(parser.parse_args(argv))
+    parser.add_argument("--replies", type=Path, metavar="FOLDER", help="remember replies there")
+    args = parser.parse_args(argv)
+    return replace(EngineConfig.of(args), replies=args.replies)
 
 
 def settings_of(args: argparse.Namespace) -> Settings:

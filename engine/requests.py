@@ -23,7 +23,10 @@ from engine.trace import Settings
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Begin a new run; one that is still going is cancelled first."""
+    """Begin a new run; one that is still going is cancelled first.
+
+    With `remember` it may look up earlier replies, and its own is kept once it is over.
+    """
 
     prompt: str
     chat: bool = True
@@ -32,6 +35,7 @@ class Start:
     max_new_tokens: int = 200
     stop: tuple[str, ...] = ()
 
+    remember: bool = False
 
 @dataclass(frozen=True, slots=True)
 class Shown:

@@ -19,6 +19,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from engine.drafters.suffix_index import Store
 from engine.sampling import Draws, mix, one_hot, penalise, process
 from engine.trace import Settings
 from engine.verification import pick
@@ -31,7 +32,8 @@ class DraftRequest:
     `features` (n - 1, hidden) are the target's final hidden states of the committed text but its
     last token; only some drafters read them.
     `unigram` (V,) is the law mixed in below quality 100. Where guesses may stay `unread`, they
-    can be left on the device that draws them (see `device_round`).
+    can be left on the device that draws them (see `device_round`). `memory` is what this run may
+    look up of earlier replies.
     """
 
     k: int
@@ -41,6 +43,7 @@ class DraftRequest:
     round_index: int
     unread: bool = False
     features: Tensor | None = None
+    memory: Store | None = None
 
     def law(self, logits: Tensor, text: Sequence[int]) -> Tensor:
         """The law (V,) to draw from, given a model's logits (V,) after `text`, guesses included."""

@@ -1,17 +1,16 @@
 """Retrieval: continue as this text did before, else as the target's earlier replies did.
 
-At each guess the longest match is looked up, first in the text itself, then in a store of
-tokens the target wrote on other prompts; its most frequent continuation is proposed while it
-is at least half of them (the idea of suffix decoding and of REST). Needs no training, costs
-next to nothing.
+At each guess the longest match is looked up, first in the text itself, then in what the target
+wrote on other prompts: a store that ships, and the run's memory of earlier replies, as one;
+its most frequent continuation is proposed while it is at least half of them (the idea of suffix
+decoding and of REST). Needs no training, costs next to nothing.
 
 `HybridDrafter` lets a small model guess where the memory has nothing to say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,22 +18,14 @@ from numpy.typing import NDArray
 from engine.drafters.model import ModelDrafter
 from engine.drafters.ngram import continuations
 from engine.drafters.proposal import DraftRequest, Proposal, Step, chain
+from engine.drafters.suffix_index import Store, pooled
 
 LONGEST, SHORTEST = 6, 2
 CONFIDENT_SHARE = 0.5
 
 
-class Store(Protocol):
-    """A memory of token sequences (see `suffix_index.SuffixIndex`)."""
-
-    def continuations(
-        self, context: Sequence[int], max_len: int, min_len: int
-    ) -> tuple[int, tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Longest match of the context's end, as (length, (next ids, their counts)); 0 if none."""
-
-
 class RetrievalDrafter:
-    """Copies from this text and from a store. Holds nothing between rounds."""
+    """Copies from this text, a store and the run's memory. Holds nothing between rounds."""
 
     name = "retrieval"
     context: int | None = None
@@ -50,8 +41,11 @@ class RetrievalDrafter:
         found = in_text(text)
         if found is not None:
             return Step(request.certain(text[found]), "n-gram", found)
-        token = in_store(text, self._store)
-        return None if token is None else Step(request.certain(token), "store")
+        stores = {"store": self._store}
+        if request.memory is not None:
+            stores["memory"] = request.memory
+        copied = in_stores(text, stores)
+        return None if copied is None else Step(request.certain(copied[0]), copied[1])
 
     def observe(self, ids: Sequence[int]) -> None:
         """Nothing to learn: the text itself is the memory."""
@@ -91,10 +85,20 @@ def in_text(text: Sequence[int]) -> int | None:
     return None
 
 
-def in_store(text: Sequence[int], store: Store) -> int | None:
-    """The confident continuation in the store."""
-    length, (ids, counts) = store.continuations(text[-LONGEST:], LONGEST, SHORTEST)
-    return _confident(ids, counts) if length else None
+def in_stores(text: Sequence[int], stores: Mapping[str, Store]) -> tuple[int, str] | None:
+    """The confident continuation in all stores together, and the one that has most of it."""
+    context = text[-LONGEST:]
+    found = {name: each.continuations(context, LONGEST, SHORTEST) for name, each in stores.items()}
+    length, (ids, counts) = pooled(list(found.values()))
+    token = _confident(ids, counts) if length else None
+    if token is None:
+        return None
+
+    def has(name: str) -> int:
+        matched, (theirs, times) = found[name]
+        return int(times[theirs == token].sum()) if matched == length else 0
+
+    return token, max(found, key=has)
 
 
 def _confident(ids: NDArray[np.int64], counts: NDArray[np.int64]) -> int | None:

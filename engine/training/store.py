@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from tokenizers import Tokenizer
 
-from engine.drafters.retrieval import in_store, in_text
+from engine.drafters.retrieval import in_stores, in_text
 from engine.drafters.suffix_index import SEPARATOR, SuffixIndex
 from engine.training import corpus as text
 from engine.training import rounds
@@ -41,7 +41,8 @@ def hits(corpus: text.Corpus, row: int, index: SuffixIndex) -> rounds.Hits:
     found = np.zeros(len(ids) - first, dtype=np.bool_)
     for at in range(first, len(ids)):
         copied = in_text(ids[:at])
-        guess = in_store(ids[:at], index) if copied is None else ids[copied]
+        stored = in_stores(ids[:at], {"store": index}) if copied is None else None
+        guess = ids[copied] if copied is not None else stored and stored[0]
         found[at - first] = guess == ids[at]
     return found
 

@@ -18,7 +18,7 @@ from engine.drafters.catalogue import Catalogue, Makers, unigram
 from engine.drafters.model import CATCH_UP, LayerSkipDrafter, ModelDrafter
 from engine.drafters.ngram import NGramDrafter, latest_continuation
 from engine.drafters.proposal import DraftRequest, Proposal, common_prefix
-from engine.drafters.retrieval import HybridDrafter, RetrievalDrafter, in_store, in_text
+from engine.drafters.retrieval import HybridDrafter, RetrievalDrafter, in_stores, in_text
 from engine.drafters.suffix_index import SuffixIndex
 from engine.llama import Runner
 from engine.lowbit import LADDER
@@ -317,10 +317,15 @@ def test_retrieval_reads_this_text_first_and_then_the_store():
 
 
 def test_retrieval_speaks_only_while_one_continuation_has_half():
+    def in_store(text, *stores):
+        found = in_stores(text, {str(i): each for i, each in enumerate(stores)})
+        return found and found[0]
+
     split = store([1, 2, 10, 60, 1, 2, 11, 60, 1, 2, 12, 60])
     assert in_store([1, 2], split) is None
     assert in_store([1, 2], store([1, 2, 10, 60, 1, 2, 11, 60])) == 10
     assert in_store([1, 2], store([1, 2, 10, 60, 1, 2, 11, 60, 1, 2, 11])) == 11
+    assert in_store([1, 2], split, store([1, 2, 12, 60, 1, 2, 12, 60])) == 12
     assert in_store([8, 8], split) is None
     text = [1, 2, 10, 1, 2, 11, 1, 2, 12, 1, 2]
     assert in_text(text) is None
