@@ -4,7 +4,8 @@ One event is one line, ``{"event": "Round", …fields…}``. The first line of a
 header and carries ``"format"`` and ``"version"``. Unknown fields are ignored, so that an
 older program reads a newer minor version; an unknown event or a newer version is refused.
 
-Knows the dataclasses of `trace` only through their annotations. Standard library only.
+Knows the dataclasses of `trace` and `comparison` only through their annotations. Standard library
+only.
 """
 
 from __future__ import annotations
@@ -19,14 +20,13 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeVar, cast
 
 from engine import trace
+from engine.comparison import Comparison
 from engine.trace import EngineState, RunEvent, RunHeader, Trace
 
-Message = RunEvent | EngineState
+Message = RunEvent | EngineState | Comparison
 _T = TypeVar("_T")
 
-_EVENTS: dict[str, type[Any]] = {
-    cls.__name__: cls for cls in (*typing.get_args(RunEvent), EngineState)
-}
+_EVENTS: dict[str, type[Any]] = {cls.__name__: cls for cls in typing.get_args(Message)}
 
 
 class CodecError(ValueError):

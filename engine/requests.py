@@ -1,7 +1,7 @@
 """What the picture may ask of the engine process, and its form as JSON lines.
 
 One request is one line, ``{"request": "Start", …fields…}``, written to the engine's stdin;
-the answers are the events of `trace`, read from its stdout.
+the answers are the events of `trace` and `comparison`, read from its stdout.
 
 Every `Change` is answered exactly once: by a `Rewind`, or by an `EngineState` whose `detail`
 says why nothing changed. Until that answer has come, whoever sent it must not begin to show a
@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from engine.codec import CodecError, from_plain, to_plain
+from engine.comparison import Sample
 from engine.trace import Settings
 
 
@@ -34,8 +35,8 @@ class Start:
     seed: int = 0
     max_new_tokens: int = 200
     stop: tuple[str, ...] = ()
-
     remember: bool = False
+
 
 @dataclass(frozen=True, slots=True)
 class Shown:
@@ -57,11 +58,29 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
+class Compare:
+    """Measure these drafters against each other and the target alone, beside any run.
+
+    Answered by `Comparison` messages. Everything but the drafter is taken from `settings`.
+    """
+
+    drafters: tuple[str, ...]
+    samples: tuple[Sample, ...]
+    settings: Settings = field(default_factory=Settings)
+    tokens: int = 48
+
+
+@dataclass(frozen=True, slots=True)
+class StopComparing:
+    """End the comparison with what has been measured."""
+
+
+@dataclass(frozen=True, slots=True)
 class Quit:
     """End the engine process."""
 
 
-Request = Start | Shown | Change | Stop | Quit
+Request = Start | Shown | Change | Stop | Compare | StopComparing | Quit
 
 _REQUESTS: dict[str, type[Any]] = {cls.__name__: cls for cls in typing.get_args(Request)}
 

@@ -15,6 +15,7 @@ from typing import IO, Protocol
 from engine import codec
 from engine.client import EngineClient, engine_command
 from engine.codec import Message
+from engine.comparison import Comparison
 from engine.requests import Change, Request, Start
 from engine.trace import BUSY, EngineState, Rewind, RunEvent, RunFailed, RunHeader
 
@@ -66,7 +67,7 @@ class RunWriter:
 
     def write(self, line: str, message: Message) -> None:
         """Take one event, as its line and as itself."""
-        if isinstance(message, EngineState):
+        if isinstance(message, (EngineState, Comparison)):
             return
         try:
             if isinstance(message, RunHeader):

@@ -49,8 +49,8 @@ class Writer:
 
     def write(self, made: Round) -> None:
         """Write what one round adds. Raises OSError when the stream is gone or full."""
-        for guess in made.guesses[: made.accepted]:
-            self._stream.write(self._text(guess.token))
+        for slot in made.path:
+            self._stream.write(self._text(made.guesses[slot].token))
         if made.emitted is not None:
             text = self._text(made.emitted.token)
             self._stream.write(self._marked(text, made.emitted) if self._color else text)
@@ -161,6 +161,11 @@ def sentence(error: BaseException) -> str:
     if ours or isinstance(error, ValueError):
         return text if text.endswith((".", "!", "?")) else text + "."
     return f"Something unexpected went wrong ({type(error).__name__}: {text[:200]})."
+
+
+def device_lost(error: BaseException) -> bool:
+    """Whether every later call on the device would fail too."""
+    return "CUDA error" in str(error)
 
 
 def silence(stream: TextIO) -> None:

@@ -34,6 +34,7 @@ STDLIB_ENGINE = {
     "doctor",
     "wordkinds",
     "families",
+    "comparison",
 }
 ENGINE_LIBRARIES = {
     "torch",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -26,8 +27,9 @@ def everything_on_offer(folder: Path | None = DRAFTERS) -> tuple[str, ...]:
     def never(*_: object) -> object:
         raise AssertionError("a name needs nothing made")
 
-    makers = Makers(never, never, never, never, never, layers=30, bits=32)  # type: ignore[arg-type]
-    return Catalogue(makers, folder).names
+    makers = {each.name: never for each in fields(Makers)}
+    made = Makers(**makers | {"layers": 30, "bits": 32, "row_sizes": ()})  # type: ignore[arg-type]
+    return Catalogue(made, folder).names
 
 
 def test_every_drafter_on_offer_is_told_of() -> None:
