@@ -31,6 +31,7 @@ Floats = NDArray[np.float64]
 DROP_HEIGHT = 1.25
 LANDING = (2.6, -1.6)  # up and back: the target's own token comes from its side
 SHARDS_SEEN = 0.9  # seconds
+SHARDS_SHORT = 0.6  # of a tree's: the next guess is judged while they fly
 GROUND_EM = 0.42
 FLOOR = 0.012  # just above the ground
 
@@ -267,6 +268,7 @@ def _box(parts: Parts, m: _Moment) -> None:
         half * swollen,
         ((near - far + DEPTH) / 2 + MARGIN) * swollen,
     )
+    rows["fill"] = m.place.lanes > 1  # open
     tone = np.array(m.colors.linear("box"))
     rows["color"] = (*tone, 0.07 * closed * (1.0 - opened))
     gleam = 1.0 + max(m.colors.gleam - 0.75, 0.0) * _level(m)  # only in the dark
@@ -280,17 +282,19 @@ def _shards(parts: Parts, m: _Moment) -> None:
         return
     for index in range(max(m.now - 1, 0), m.now + 1):
         each, spans = m.timeline.rounds[index], m.timeline.spans[index]
+        place = m.timeline.page.places[index]
+        lasts = SHARDS_SHORT if place.lanes > 1 else SHARDS_SEEN
         for number, crack in zip(spans.order, spans.cracks, strict=True):
             refused, age = each.guesses[number], m.t - crack.end
-            if refused.verdict != "rejected" or not 0.0 <= age < SHARDS_SEEN:
+            if refused.verdict != "rejected" or not 0.0 <= age < lasts:
                 continue
             mixed = (index * 2654435761 ^ refused.token.id * 2246822519) & 0xFFFFFFFF
-            slot = m.timeline.page.places[index].guesses[number]
+            slot = place.guesses[number]
             rows = np.zeros(1, SHATTER)
             rows["center"] = blocks.centers_of([slot])
             rows["half"] = blocks.halves_of([slot])
             rows["color"] = (*m.colors.linear("rejected"), 1.0)
-            rows["age"], rows["fade"] = age, 1.0 - ease_in(age / SHARDS_SEEN)
+            rows["age"], rows["fade"] = age, 1.0 - ease_in(age / lasts)
             rows["seed"], rows["pattern"] = (mixed >> 8) / 2**24, mixed % PATTERNS
             parts.add("shatters", rows)
 
@@ -331,7 +335,8 @@ def _zones(parts: Parts, m: _Moment) -> None:
     prompt, places = m.timeline.page.prompt, m.timeline.page.places
     if prompt.lines and prompt.lines[-1]:
         back = prompt.lines[-1][0].z - prompt.back
-        _name(parts, m, "prompt", "prompt", None, back, seen)
+        standing = 1.0 - m.stand.cleared * (m.stand.line > prompt.line)
+        _name(parts, m, "prompt", "prompt", None, back, seen * standing)
     if m.now > 0:
         first, last = places[0], places[m.now - 1]
         shared = first.line == last.cursor_line and first.left > 0.0  # with the prompt
@@ -340,7 +345,7 @@ def _zones(parts: Parts, m: _Moment) -> None:
     if m.now >= 0 and m.place.guesses and m.spans.drops[0].start <= m.t < m.spans.crack.start:
         slots = m.place.guesses
         room = slots[0].left, max(slot.right for slot in slots)
-        _name(parts, m, "guesses", "guess", room, slots[-1].z, seen)
+        _name(parts, m, "guesses", "guess", room, m.place.near, seen)
 
 
 def _name(

@@ -42,8 +42,13 @@ void main() {
 #endif
 #ifdef FRAME
 const float EDGE = 0.050;  // the verify box is mostly its frame
+const bool EMPTY = true;   // its fill says whether it is open
+const float OUTLINE = 0.006;   // width of an open one's lines, of the height of the picture
+const float BEND = 0.08;       // at its edges a wall bends away by so much: rounded_box's bevel
 #else
 const float EDGE = 0.036;
+const bool EMPTY = false;
+const float OUTLINE = 0.0, BEND = 0.0;
 #endif
 in vec3 world, surface, local;
 flat in vec3 extent, eye_local;
@@ -69,12 +74,15 @@ void main() {
 void main() {
     bool inside = state.z > 0.5;
     if (gl_FrontFacing == inside) discard;
+#ifdef FRAME
+    if (!inside && state.x > 0.5) discard;  // an open box has no near walls
+#endif
     vec3 outward = normalize(surface);
     vec3 toward = inside ? -outward : outward;
     vec3 view = normalize(eye.xyz - world);
     float facing = max(dot(toward, view), 0.0);
     float pixel = max(fwidth(local.y), 0.0001);  // level on the top and bottom faces
-    float above = state.x <= 0.0 ? 1.0 : smoothstep(-0.5 * pixel, 0.5 * pixel, local.y - level());
+    float above = EMPTY || state.x <= 0.0 ? 1.0 : smoothstep(-0.5 * pixel, 0.5 * pixel, local.y - level());
 
     // The pane: a tint that thickens at grazing angles, as real glass does.
     float rim = pow(1.0 - facing, 3.0);
@@ -87,7 +95,7 @@ void main() {
         color += environment(reflect(-view, toward), 0.08) * shine;
     }
 #endif
-    if (state.x > 0.0 && state.x < 1.0) {
+    if (!EMPTY && state.x > 0.0 && state.x < 1.0) {
         float meniscus = exp(-abs(local.y - level()) * 24.0);
         color += filled.rgb * (0.6 * meniscus);
         opacity = max(opacity, 0.5 * meniscus);
@@ -98,7 +106,14 @@ void main() {
     opacity = max(opacity, 0.6 * hairline);
 #endif
     float width = inside ? EDGE : whole_width(EDGE, local, extent, eye_local);
-    float line = edge_line(extent - abs(local), width) * edge.a * (inside ? 0.5 * above : 1.0);
+    float strength = inside ? 0.5 * above : 1.0;
+    if (EMPTY && state.x > 0.5) {  // its outline is strong, what lies behind its contents is not
+        float outline = smoothstep(-0.02, 0.02, round_the_corner(local, extent, eye_local));
+        float pixel = fwidth(second_smallest(extent - abs(local)));
+        width = mix(0.6 * EDGE, 0.6 * BEND + max(EDGE, OUTLINE * viewport.y * pixel), outline);
+        strength = mix(0.35, 1.0, outline);
+    }
+    float line = edge_line(extent - abs(local), width) * edge.a * strength;
     color = mix(color, edge.rgb, line);
     opacity = mix(opacity, 1.0, 0.75 * line);
     result = vec4(color, opacity);

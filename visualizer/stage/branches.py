@@ -15,9 +15,9 @@ from visualizer.stage.tree import ROOT
 Floats = NDArray[np.float64]
 Rows = NDArray[np.void]
 
-WIDTH = 0.034  # half of it, world units
+WIDTH = 0.040  # half of it, world units
 LIT = 1.7  # times that wide, once its guess has passed
-PENDING, HOLLOW = 0.55, 0.30  # opacity of what is not judged yet, and of what never will be
+PENDING, HOLLOW = 0.75, 0.30  # opacity of what is not judged yet, and of what never will be
 
 
 def root_of(place: Place) -> Point:

@@ -25,7 +25,11 @@ BLOCK = np.dtype(
         ("pick", "u4"),  # id for picking; 0 is nothing
     ]
 )
-"""A rounded box. Used for `solids`, for `glass` and for the verify `boxes`."""
+"""A rounded box. Used for `solids`, for `glass` and for the verify `boxes`.
+
+A verify box is never filled: where its `fill` is 1 it is open, without its near walls, so that no
+edge crosses what stands high inside.
+"""
 
 SHATTER = np.dtype(
     [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -18,11 +17,12 @@ from engine.trace import (
     Trace,
     readable,
 )
+from visualizer.stage import tree
 from visualizer.stage.layout import closing_role
 from visualizer.stage.tally import Tally
 from visualizer.stage.text import visible
 from visualizer.stage.theme import Role
-from visualizer.stage.timeline import Phase, Span, Timeline
+from visualizer.stage.timeline import Phase, RoundSpans, Timeline
 
 LONGEST_WORD = 16  # characters of a token in a caption
 
@@ -49,7 +49,7 @@ class Hud:
     rounds since a setting last changed, `histogram[n]` the number of them that accepted n;
     `ghost` is the histogram under the setting before, empty when there was none.
     `pending` are the guesses on the table, in the colours of their verdicts so far, then the
-    token that is landing.
+    token that is landing; of a tree the branch on trial.
     `compute_seconds` is the drawn compute clock: measured seconds of drafting and passes
     up to this moment; it stands still while verdicts and landings are explained.
     `slowdown` is scene seconds per measured second. `end` and `proof` (the whole text against the
@@ -94,7 +94,7 @@ def tell(trace: Trace, timeline: Timeline, t: float) -> Hud:
         each = timeline.rounds[now]
         caption = _caption(each, timeline, t)
         if not landed:
-            pending = _pending(each, timeline, t)
+            pending = _pending(each, spans, t)
             seconds += spans.measured(t)
     over = t >= timeline.duration and shown == len(trace.rounds)
     settings = header.settings if header else None
@@ -136,29 +136,19 @@ def _stats(tally: Tally | None, baseline: Baseline | None) -> Stats:
     return replace(tally.stats if tally else Stats.of(()), baseline=baseline)
 
 
-def _verdicts_at(timeline: Timeline, t: float) -> list[Role]:
-    """Roles of the present round's guesses that have been dropped, as far as judged."""
-    now = timeline.round_at(t)
-    each, spans = timeline.rounds[now], timeline.spans[now]
-    roles: list[Role] = []
-    for slot, (guess, drop) in enumerate(zip(each.guesses, spans.drops, strict=True)):
-        if t < drop.start:
-            break
-        judged = slot < len(spans.verdicts) and t >= spans.verdicts[slot].end
-        let_go = guess.verdict == "discarded" and t >= spans.crack.end
-        roles.append(_VERDICT_ROLES[guess.verdict] if judged or let_go else "guess")
-    return roles
-
-
-def _pending(each: Round, timeline: Timeline, t: float) -> tuple[Piece, ...]:
-    spans = timeline.spans[each.index]
-    pieces = [
-        Piece(_readable(guess.token.text), role)
-        for guess, role in zip(each.guesses, _verdicts_at(timeline, t), strict=False)
-    ]
-    if each.emitted and t >= spans.land.start:
-        kept = pieces[: each.accepted]
-        return (*kept, Piece(_readable(each.emitted.token.text), closing_role(each)))
+def _pending(each: Round, spans: RoundSpans, t: float) -> tuple[Piece, ...]:
+    """The guesses that have been dropped, as far as judged; of a tree those on trial."""
+    told = [t >= fate.end for fate in spans.fates]
+    landing = each.emitted is not None and t >= spans.land.start
+    slots = each.path if landing else tree.trial(each, told)
+    pieces = []
+    for slot in slots if tree.branched(each) or landing else range(len(each.guesses)):
+        guess = each.guesses[slot]
+        if t >= spans.drops[slot].start:
+            role = _VERDICT_ROLES[guess.verdict] if told[slot] else "guess"
+            pieces.append(Piece(_readable(guess.token.text), role))
+    if landing and each.emitted:
+        pieces.append(Piece(_readable(each.emitted.token.text), closing_role(each)))
     return tuple(pieces)
 
 
@@ -181,13 +171,18 @@ def _caption(each: Round, timeline: Timeline, t: float) -> tuple[Piece, ...]:
     if phase == "draft":
         return _drafting(each, guesses)
     if phase == "close":
-        return _words("One *box* around all " + guesses + ": checked together.", "box")
+        every = ", every branch" if tree.branched(each) else ""
+        return _words(f"One *box* around all {guesses}{every}: checked together.", "box")
     if phase == "pass":
         what = f"checks all {guesses} at once" if many > 1 else "checks 1 guess"
         return _words(f"One *target pass* {what if many else 'writes one token'}.", "target")
     if phase == "verdicts":
-        return _judging(each, spans.verdicts, t)
+        return _judging(each, spans, t)
+    if phase == "slide":
+        return _words(f"The *path of {each.accepted}* comes down onto the line.", "committed")
     if phase == "shatter":
+        if tree.branched(each) and each.emitted:
+            return _surviving(each)
         later = sum(guess.verdict == "discarded" for guess in each.guesses)
         if each.accepted + later == many:
             return _words("The text ends here; later guesses are *discarded*.", "discarded")
@@ -213,6 +208,9 @@ def _drafting(each: Round, guesses: str) -> tuple[Piece, ...]:
         if each.settings.effective_k > 0:
             return _words("The drafter finds nothing to *guess*.", "guess")
         return _words("No *guess* would pay here." if each.settings.chooses_k else "", "guess")
+    if tree.branched(each):
+        deep = max(tree.depths(each.parents)) + 1
+        return _words(f"The drafter grows a *tree of {guesses}*, {deep} deep.", "guess")
     source = each.guesses[0].source
     if len(each.draft_step_seconds) != len(each.guesses):
         return _words(f"The drafter looks up *{guesses}* ({source}).", "guess")
@@ -220,30 +218,47 @@ def _drafting(each: Round, guesses: str) -> tuple[Piece, ...]:
     return _words(f"The drafter makes *{guesses}*{how}.", "guess")
 
 
-def _judging(each: Round, verdicts: Sequence[Span], t: float) -> tuple[Piece, ...]:
-    done = sum(t >= span.end for span in verdicts)
-    guess: Guess = each.guesses[min(done, len(verdicts) - 1)]
+def _judging(each: Round, spans: RoundSpans, t: float) -> tuple[Piece, ...]:
+    done = sum(t >= span.end for span in spans.cracks)
+    slot = spans.order[min(done, len(spans.order) - 1)]
+    guess: Guess = each.guesses[slot]
+    others = tree.siblings(each, slot)
     word = _word(guess.token.text)
     fate = "accepted" if guess.verdict == "accepted" else "rejected"
     role: Role = "committed" if fate == "accepted" else "rejected"
     if guess.accept_prob in (0.0, 1.0) or guess.draw is None:
         why = "the target agrees" if fate == "accepted" else "the target disagrees"
         if guess.accept_prob == 1.0 and each.settings.temperature > 0:
-            why = "the target likes it at least as much"
+            least = "no less" if len(others) > 1 else "at least as much"
+            why = f"the target likes it {least}"
     else:
         sign = "under" if fate == "accepted" else "not under"
         why = f"draw {guess.draw:.2f} is {sign} {guess.accept_prob:.2f}"
-    return _words(f"{word} is *{fate}*: {why}.", role)
+    among = f", sibling {others.index(slot) + 1} of {len(others)}" if len(others) > 1 else ""
+    return _words(f"{word} is *{fate}*{among}: {why}.", role)
+
+
+def _surviving(each: Round) -> tuple[Piece, ...]:
+    """What is left of a tree once all that could be judged has been."""
+    unjudged = sum(guess.verdict == "discarded" for guess in each.guesses)
+    never = f"; {unjudged} {'was' if unjudged == 1 else 'were'} never judged" if unjudged else ""
+    if not each.accepted:
+        return _words(f"All siblings are *rejected*: no branch survives{never}.", "rejected")
+    return _words(f"The *path of {each.accepted}* survives{never}.", "committed")
 
 
 def _landing(each: Round) -> tuple[Piece, ...]:
     assert each.emitted is not None  # without it nothing lands
     word = _word(each.emitted.token.text)
     if each.emitted.kind == "recovered":
-        return _words(f"The target's own *correction* takes its place: {word}.", "correction")
+        its = (
+            "their" if each.parents.count(each.path[-1] if each.path else tree.ROOT) > 1 else "its"
+        )
+        return _words(f"The target's own *correction* takes {its} place: {word}.", "correction")
     if not each.guesses:
         return _words(f"One pass of the *target*, one token: {word}.", "target")
-    return _words(f"All accepted: a *bonus* token for free, {word}.", "bonus")
+    passed = "The path ends at a leaf" if tree.branched(each) else "All accepted"
+    return _words(f"{passed}: a *bonus* token for free, {word}.", "bonus")
 
 
 def _word(token_text: str) -> str:

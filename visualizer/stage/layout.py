@@ -34,7 +34,7 @@ APART = MARGIN + 0.05  # room for that box before the first of them
 LINE = 12.6  # what would reach past this starts a new line
 PITCH = 2.95  # from line to line: a box around one hides no word of the one behind
 
-RISE, BACK = 0.80, 0.92  # from lane to lane of a tree, up and away from the viewer
+RISE, BACK = 0.88, 0.94  # from lane to lane of a tree, up and away from the viewer
 BRANCH = 0.62  # room for branches before each column of a tree
 
 PROMPT_EM = 0.44

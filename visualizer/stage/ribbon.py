@@ -27,6 +27,7 @@ Rows = NDArray[np.void]
 
 DIMMED = 0.27  # of the way into the background, for each line of age
 START = 7.0  # the ribbon's newest line lies so far behind the line in front,
+CLEAR = 3.4  # or so much further, behind a tree,
 STEP = 0.50  # and each older one this much further
 TILE_DEPTH = 0.36
 TILE_INK = 0.36  # opacity
@@ -95,7 +96,8 @@ def _tiles(past: _Past, line: float, cleared: float) -> Rows:
     seen = ages > LINES_BACK - 1
     rows: Rows = past.tiles[seen]
     gathered = ease(np.clip(ages[seen] - (LINES_BACK - 1), 0.0, 1.0))
-    there = line * PITCH - START - STEP * np.maximum(ages[seen] - LINES_BACK, 0.0)
+    start = line * PITCH - START - CLEAR * cleared
+    there = start - STEP * np.maximum(ages[seen] - LINES_BACK, 0.0)
     rows["center"][:, 2] += (there - rows["center"][:, 2]) * gathered
     rows["half"][:, 1] += (TILE_DEPTH / 2 - rows["half"][:, 1]) * gathered
     return rows

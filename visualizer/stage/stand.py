@@ -157,7 +157,7 @@ def _stand(seen: Stretch, lens: Lens) -> Stand:
         sphere = np.vstack([np.eye(3), -np.eye(3)]) * (1.2 * TARGET_RADIUS)
         points += [(x, y, z) for x, y, z in np.add(target, sphere).tolist()]
     middle = (left + right) / 2
-    subject = np.array((middle, HEIGHT / 2, near))
+    subject = np.array((middle, (high + HEIGHT) / 2, near - back / 2))
     pose = frame_points(np.array(points), subject, DIRECTIONS[lens.preset], lens.aspect, lens.free)
     focus = (LINE / 2, HEIGHT / 2, near - 1.5 * PITCH)
     reach = LINE / 2 + LEAD + 1.5 + (near - far) / 2
