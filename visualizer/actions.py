@@ -289,6 +289,18 @@ class Screenshot:
 
 
 @dataclass(frozen=True, slots=True)
+class ChooseShotSize:
+    """Pixels of the screenshots to come; None: those of the window."""
+
+    size: tuple[int, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ToggleShotAlpha:
+    """Leave out the stage in screenshots and keep coverage, for compositing; or keep it in."""
+
+
+@dataclass(frozen=True, slots=True)
 class CopyCamera:
     pass
 
@@ -324,7 +336,8 @@ class Leave:
 
 
 ViewAction = (
-    ChoosePreset | OrbitBy | PanBy | ZoomBy | ResetView | SetCamera | ToggleUi | ToggleHelp
+    ChooseShotSize | ToggleShotAlpha
+    | ChoosePreset | OrbitBy | PanBy | ZoomBy | ResetView | SetCamera | ToggleUi | ToggleHelp
     | ToggleBlackout | ToggleReduceMotion | ScaleUi | SetUiScale | NextTheme | ChooseTheme
     | ChooseQuality | TogglePaint | Select | OpenPalette | ClosePalette | Query | Choose
     | NextPanel | EditPrompt | ChoosePrompt | ChangeSettings

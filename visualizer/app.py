@@ -33,7 +33,7 @@ from visualizer.stage.scene import Scene
 from visualizer.stage.schedule import BRISKEST
 from visualizer.stage.timeline import Timeline
 from visualizer.stage.view import View
-from visualizer.state import PromptDraft, left, reduce
+from visualizer.state import PromptDraft, ViewState, left, reduce
 from visualizer.ui.layout import Layout, arrange
 from visualizer.ui.model import EngineView, Outline, UiModel
 from visualizer.ui.overlay import Overlay
@@ -107,6 +107,18 @@ class App:
         self._pass.render(self.overlay.draw_data, self.renderer.picture)
         return actions
 
+    def draw_with(self, renderer: Renderer, panels: bool) -> None:
+        """Draw this moment into another renderer's picture: of its size, at its quality.
+
+        Panels keep their share of the height. What is pressed in them meanwhile is the window's.
+        """
+        kept, ratio = self.renderer, self._ratio
+        self.renderer, self._ratio = renderer, ratio * renderer.size[1] / kept.size[1]
+        try:
+            self.draw(panels=panels)
+        finally:
+            self.renderer, self._ratio = kept, ratio
+
     def resize(self, width: int, height: int, ratio: float) -> None:
         """The picture is `width` x `height` pixels, `ratio` of them to a window unit."""
         self._ratio = ratio
@@ -154,6 +166,8 @@ class App:
         elif isinstance(action, ViewAction):
             before, self.state = self.state, reduce(self.state, action)
             self._furniture = self._furniture.after(before, self.state)
+            if isinstance(action, act.ToggleShotAlpha | act.ChooseShotSize):
+                self.say(_shots(self.state))
         elif isinstance(action, ClockAction):
             speed = self.clock.speed
             self.clock = carried_out(self.clock, action, self._timeline, self.end)
@@ -374,7 +388,7 @@ class App:
                 return palette.copy_of(query)
         drafters = engine.drafters if engine is not None else ()
         everything = palette.commands(state.settings, self._options.prompts, drafters)
-        return palette.matching(query, everything)
+        return palette.typed_size(query) + palette.matching(query, everything)
 
     def _specimen(self, picked: int) -> Specimen | None:
         if self._timeline is None:
@@ -411,3 +425,9 @@ class App:
 
     def close(self) -> None:
         self._pass.release()
+
+
+def _shots(state: ViewState) -> str:
+    """What screenshots will be like."""
+    size = "{}x{}".format(*state.shot_size) if state.shot_size else "as large as the window"
+    return f"Screenshots: {size}, {'transparent' if state.shot_alpha else 'with the stage'}"

@@ -60,6 +60,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("Panels", "Keyboard to the next panel", act.NextPanel(), ("f6",)),
     Command("Files", "Screenshot of the stage", act.Screenshot(), ("p",)),
     Command("Files", "Screenshot with panels", act.Screenshot(panels=True), ("shift+p",)),
+    Command("Files", "Screenshots: transparent or with the stage", act.ToggleShotAlpha()),
     Command("Files", "Record a video, stop recording", act.ToggleCapture(), ("ctrl+r",)),
     Command("Files", "Open a run…", act.OpenPalette("open"), ("ctrl+o",)),
     Command("Files", "Save a copy of this run…", act.OpenPalette("save"), ("ctrl+s",)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,13 +16,16 @@ from visualizer.clock import SPEEDS
 from visualizer.keymap import COMMANDS, keys_of
 from visualizer.stage.theme import THEMES
 from visualizer.stage.view import QUALITIES
-from visualizer.state import MAX_K
+from visualizer.state import MAX_K, SHOT_SIDES
 
 SHOWN = 200
 """Entries kept of a long list; nobody scrolls further than typing a letter more."""
 
 _SCALES = (0.75, 1.0, 1.25, 1.5, 2.0, 2.5)
 _ENDING = ".jsonl"
+
+SHOT_SIZES = ((1920, 1080), (3840, 2160), (7680, 4320))
+"""Offered for screenshots; any other can be typed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,7 @@ def commands(
     looks += [Entry(f"Quality: {name}", "", act.ChooseQuality(name)) for name in QUALITIES]
     looks.append(Entry("Quality: by this machine", "", act.ChooseQuality(None)))
     looks += [Entry(f"Panel size {scale:.0%}", "", act.SetUiScale(scale)) for scale in _SCALES]
+    looks += [_shot_size(size) for size in (None, *SHOT_SIZES)]
     looks += [Entry(f"Speed {speed:g}x", "", act.SetSpeed(speed)) for speed in SPEEDS]
     if not drafters:
         return (*named, *looks)
@@ -66,6 +71,21 @@ def commands(
     other = "Target only" if settings.speculative else "Speculative decoding"
     changes.append((other, replace(settings, speculative=not settings.speculative)))
     return (*named, *looks, *runs, *(Entry(t, "", act.ChangeSettings(s)) for t, s in changes))
+
+
+def _shot_size(size: tuple[int, int] | None) -> Entry:
+    shown = "as the window" if size is None else "{}x{}".format(*size)
+    return Entry(f"Screenshot size: {shown}", "", act.ChooseShotSize(size))
+
+
+def typed_size(query: str) -> tuple[Entry, ...]:
+    """A screenshot's size that was typed ("2000x3000"), if it can be had."""
+    found = re.fullmatch(r"\D*?(\d{2,5})\s*[x×*]\s*(\d{2,5})\s*", query)
+    size = (int(found[1]), int(found[2])) if found else None
+    low, high = SHOT_SIDES
+    if size is None or size in SHOT_SIZES or not low <= min(size) <= max(size) <= high:
+        return ()
+    return (_shot_size(size),)
 
 
 def matching(query: str, entries: Iterable[Entry]) -> tuple[Entry, ...]:

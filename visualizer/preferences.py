@@ -19,7 +19,7 @@ import platformdirs
 from visualizer.clock import SPEEDS, PlaybackClock
 from visualizer.stage.theme import THEMES
 from visualizer.stage.view import PRESETS, QUALITIES, Preset, Quality
-from visualizer.state import UI_SCALES, ViewState
+from visualizer.state import SHOT_SIDES, UI_SCALES, ViewState
 
 FORMAT = "verifybox-preferences"
 VERSION = 1
@@ -38,6 +38,8 @@ class Preferences:
     speed: float = 1.0
     preset: Preset = "default"
     painted: bool = False
+    shot_size: tuple[int, int] | None = None  # of screenshots; None: the window's
+    shot_alpha: bool = False
     folder: str = ""
 
 
@@ -51,6 +53,8 @@ def of(state: ViewState, clock: PlaybackClock) -> Preferences:
         speed=clock.speed,
         preset=state.preset,
         painted=state.painted,
+        shot_size=state.shot_size,
+        shot_alpha=state.shot_alpha,
         folder=state.folder,
     )
 
@@ -65,6 +69,8 @@ def applied(state: ViewState, preferences: Preferences) -> ViewState:
         reduce_motion=preferences.reduce_motion,
         preset=preferences.preset,
         painted=preferences.painted,
+        shot_size=preferences.shot_size,
+        shot_alpha=preferences.shot_alpha,
         folder=preferences.folder,
     )
 
@@ -133,6 +139,8 @@ def parse(text: str) -> Preferences:
         for each in fields(Preferences)
         if each.name in body and _makes_sense(each.name, body[each.name])
     }
+    if isinstance(size := kept.get("shot_size"), list):
+        kept["shot_size"] = tuple(size)
     return Preferences(**{**asdict(plain), **kept})
 
 
@@ -144,6 +152,8 @@ def _makes_sense(name: str, value: Any) -> bool:
             return _number(value) and UI_SCALES[0] <= value <= UI_SCALES[1]
         case "speed":
             return _number(value) and SPEEDS[0] <= value <= SPEEDS[-1]
+        case "shot_size":
+            return value is None or _size(value)
         case "quality":
             return value is None or value in QUALITIES
         case "preset":
@@ -151,6 +161,12 @@ def _makes_sense(name: str, value: Any) -> bool:
         case "folder":
             return isinstance(value, str)
     return isinstance(value, bool)
+
+
+def _size(value: Any) -> bool:
+    low, high = SHOT_SIDES
+    sides = value if isinstance(value, list) and len(value) == 2 else ()
+    return len(sides) == 2 and all(type(side) is int and low <= side <= high for side in sides)
 
 
 def _number(value: Any) -> bool:

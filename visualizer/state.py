@@ -21,6 +21,8 @@ PITCH_LIMIT = math.radians(80)
 ZOOM_RANGE = (0.25, 4.0)
 PAN_LIMIT = 40.0
 UI_SCALES = (0.75, 2.5)
+SHOT_SIDES = (16, 8192)
+"""Pixels along a side of a screenshot: up to 8K, which any OpenGL 3.3 driver of today can hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,8 @@ class ViewState:
     painted: bool = False  # the text is coloured by where its words came from
     selected: int = 0  # pick id of what is under the microscope
     quality: Quality | None = None  # None: by the renderer found
+    shot_size: tuple[int, int] | None = None  # of screenshots, pixels; None: the window's
+    shot_alpha: bool = False  # screenshots are transparent where nothing stands
     folder: str = ""  # where a run file was last opened or saved
     settings: Settings = field(default_factory=Settings)
     prompt: PromptDraft = field(default_factory=PromptDraft)
@@ -90,6 +94,12 @@ def reduce(state: ViewState, action: act.ViewAction) -> ViewState:
             return replace(state, theme=name) if name in THEMES else state
         case act.ChooseQuality(quality):
             return replace(state, quality=quality)
+        case act.ChooseShotSize(size):
+            low, high = SHOT_SIDES
+            kept = size is None or low <= min(size) <= max(size) <= high
+            return replace(state, shot_size=size) if kept else state
+        case act.ToggleShotAlpha():
+            return replace(state, shot_alpha=not state.shot_alpha)
         case act.TogglePaint():
             return replace(state, painted=not state.painted)
         case act.Select(pick):

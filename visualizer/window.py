@@ -25,7 +25,7 @@ from visualizer.errors import VisualizerError
 from visualizer.feed import Feed
 from visualizer.input import LEFT, MIDDLE, RIGHT, Input, Modifiers
 from visualizer.opening import opening_request, scene_named
-from visualizer.recorder import Capture, RecordError, new_path, save_png
+from visualizer.recorder import Capture, RecordError, new_path, shoot
 from visualizer.render import fonts
 from visualizer.render.context import GraphicsError, create_context, default_quality
 from visualizer.render.quality import Governor
@@ -235,16 +235,18 @@ class Window:
             self._app.handle(camera)
 
     def _screenshot(self, panels: bool) -> None:
-        """Save what is on screen, or the stage with its badge alone."""
-        if not panels:
-            self._app.draw(panels=False)
+        """Save what is on screen or the stage with its badge alone, as large as it is wanted."""
+        state = self._app.state
+        size = state.shot_size or self._app.renderer.size
         try:
             path = new_path(self._options.recordings, "png")
-            save_png(self._app.renderer, path)
-        except OSError as error:
-            self._app.say(f"The screenshot was not saved: {error.strerror or error}")
+            shoot(self._app, path, size, state.shot_alpha, panels)
+        except (OSError, RecordError) as error:
+            reason = error.strerror if isinstance(error, OSError) else None
+            self._app.say(f"The screenshot was not saved: {reason or error}")
         else:
-            self._app.say(f"Saved {path}")
+            kind = ", transparent" if state.shot_alpha else ""
+            self._app.say("Saved {} ({}x{}{})".format(path, *size, kind))
 
     def _begin_capture(self) -> None:
         try:

@@ -2,7 +2,8 @@
 // From scene light to the picture's bytes: bloom, vignette, tone curve, sRGB, dither.
 // SMOOTH: steps along edges are evened out, where the scene has one sample a pixel. Only what
 // has edges is drawn so: the boxes around things, each pixel of them once (by a depth test).
-// TRANSPARENT: straight alpha, the colour not multiplied by it.
+// TRANSPARENT: the encoded colour times its coverage, so that panels blend over it rightly; whoever
+// reads the picture divides again.
 #ifdef VERTEX
 #ifdef SMOOTH
 #include "scene.glsl"
@@ -105,6 +106,6 @@ void main() {
     vec3 picture = encode(tone(color));
     // Half a step of ordered noise, fixed in the picture: dark gradients do not band.
     float noise = fract(52.9829189 * fract(dot(gl_FragCoord.xy, vec2(0.06711056, 0.00583715))));
-    result = vec4(picture + (noise - 0.5) / 255.0, coverage);
+    result = vec4((picture + (noise - 0.5) / 255.0) * coverage, coverage);
 }
 #endif

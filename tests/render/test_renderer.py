@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from tests.render import sample
 from visualizer.render import batches, uniforms
-from visualizer.render.renderer import BLOOM_THRESHOLD, Renderer
-from visualizer.render.targets import RIM, same_shape
+from visualizer.render.bloom import THRESHOLD
+from visualizer.render.renderer import Renderer
+from visualizer.render.targets import RIM, same_shape, straight
 from visualizer.render.uniforms import LIGHT
 from visualizer.stage.frame import BLOCK, GLYPH, SHATTER, TILE, Camera, Frame, Lighting
 
@@ -121,7 +122,7 @@ def test_the_filled_part_of_glass_hides_what_is_behind_it(renderer: Renderer) ->
 
 def test_lettering_never_glows() -> None:
     brightest = max(max(sample.linear(code)[:3]) for code in ("#FFFFFF", "#F4F6FA"))
-    assert brightest < BLOOM_THRESHOLD
+    assert brightest < THRESHOLD
 
 
 def test_shards_start_as_the_block_and_fall_to_the_ground(renderer: Renderer) -> None:
@@ -212,6 +213,21 @@ def test_a_transparent_picture_keeps_coverage(gl: moderngl.Context) -> None:
     assert pixels[5, 5, 3] == 0
     assert pixels[90, 160, 3] == 255
     made.release()
+
+
+def test_colours_come_back_straight_from_any_coverage() -> None:
+    """G64: a white edge of half coverage over red is what white at half opacity makes of it."""
+    coverage = np.arange(256)
+    for color in (255, 128, 7):
+        stored = np.round(color * coverage / 255).astype(np.uint8)
+        picture = np.stack([stored] * 3 + [coverage.astype(np.uint8)], axis=1)[None]
+        back = straight(picture.copy())[0].astype(int)
+        over_red = back[:, 0] * coverage / 255 + 255 * (1 - coverage / 255)
+        wanted = color * coverage / 255 + 255 * (1 - coverage / 255)
+        assert np.abs(over_red - wanted).max() <= 1.0
+        assert not back[0].any()
+        fringed = picture[0, :, 0].astype(int) * coverage / 255 + 255 * (1 - coverage / 255)
+        assert np.abs(fringed - wanted).max() > 1.0, "taken for straight, it has dark fringes"
 
 
 def test_presenting_shows_the_same_bytes(gl: moderngl.Context, renderer: Renderer) -> None:

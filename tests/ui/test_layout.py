@@ -37,6 +37,12 @@ def test_the_dock_takes_at_most_22_percent(size: tuple[int, int]) -> None:
     assert layout.canvas.width * layout.canvas.height >= 0.45 * size[0] * size[1]
 
 
+def test_in_an_upright_window_the_dock_can_still_be_read() -> None:
+    layout = arrange(600, 1000)
+    assert layout.dock.width >= 190 * layout.unit > 0.22 * 600
+    assert layout.canvas.width >= 0.5 * 600
+
+
 def test_free_is_the_canvas_from_the_lower_left() -> None:
     layout = arrange(1000, 800)
     x0, y0, x1, y1 = layout.free

@@ -11,7 +11,7 @@ from show import PROMPTS
 from engine.trace import Settings
 from visualizer import actions as act
 from visualizer.keymap import ALWAYS, COMMANDS, action_of, keys_of, spoken
-from visualizer.palette import closeness, commands, copy_of, matching, run_files
+from visualizer.palette import closeness, commands, copy_of, matching, run_files, typed_size
 from visualizer.stage.theme import THEMES
 
 EVERYTHING = commands(Settings(), PROMPTS, ("auto", "copy-8"))
@@ -38,6 +38,14 @@ def test_keys_are_told_as_people_know_them() -> None:
     assert keys_of(act.NextBeat()) == "→, PgDn"
     assert keys_of(act.RestartEngine()) == ""
     assert spoken("shift+p") == "Shift+P"
+
+
+def test_a_size_of_screenshots_can_be_typed() -> None:
+    for typed in ("2000x3000", "screenshot 2000 x 3000", "shot size: 2000×3000"):
+        (entry,) = typed_size(typed)
+        assert entry.action == act.ChooseShotSize((2000, 3000))
+    for typed in ("", "2000", "9x9", "1920x1080", "20000x10", "k 4"):
+        assert typed_size(typed) == (), "not a size, offered anyway, or more than can be had"
 
 
 # --- finding -------------------------------------------------------------------------------

@@ -19,6 +19,8 @@ ODD = Preferences(
     speed=0.25,
     preset="top",
     painted=True,
+    shot_size=(3000, 2000),
+    shot_alpha=True,
     folder="/a folder/日本",
 )
 JSON = st.recursive(

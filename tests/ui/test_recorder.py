@@ -14,11 +14,12 @@ import moderngl
 import numpy as np
 import pytest
 from desktop import ROOT
+from PIL import Image
 from show import HAND, hand_run
 
 import scenes
 from visualizer.config import RecordOptions
-from visualizer.recorder import Capture, RecordError, new_path, save_png, still_app
+from visualizer.recorder import Capture, RecordError, new_path, save_png, shoot, still_app
 from visualizer.render.renderer import Renderer
 from visualizer.ui.layout import arrange
 from visualizer.ui.overlay import Overlay
@@ -147,3 +148,69 @@ def test_a_screenshot_never_replaces_another(renderer: Renderer, tmp_path: Path)
         paths.append(new_path(tmp_path / "shots", "png"))
         save_png(renderer, paths[-1])
     assert len(set(paths)) == 3
+
+
+# --- one picture ---------------------------------------------------------------------------
+
+
+def test_a_picture_of_any_size_is_drawn_for_it(renderer: Renderer, tmp_path: Path) -> None:
+    """Larger than the window, its words are finer, and the window goes on as it was."""
+    overlay = Overlay()
+    app = still_app(
+        renderer, overlay, scenes.CATALOG[0], hand_run(), RecordOptions(Path("unused.mp4"))
+    )
+    try:
+        app.step(2.0)
+        before = renderer.pixels()
+        shot = tmp_path / "large.png"
+        shoot(app, shot, (1920, 1080), alpha=False, panels=True)
+        large = np.asarray(Image.open(shot).convert("RGB")).astype(int)
+        app.draw()
+        assert np.array_equal(renderer.pixels(), before)
+        assert large.shape == (1080, 1920, 3)
+        shrunk = large.reshape(270, 4, 480, 4, 3).mean(axis=(1, 3))
+        assert np.abs(shrunk - before).mean() < 8, "the same picture"
+        assert np.abs(np.diff(large, axis=1)).max() > 100
+        repeated = before.repeat(4, axis=0).repeat(4, axis=1)
+        assert np.abs(large - repeated).mean() > 3, "and not the window's enlarged"
+    finally:
+        app.close()
+        overlay.close()
+
+
+def test_a_transparent_picture_lies_over_anything(renderer: Renderer, tmp_path: Path) -> None:
+    """Over the very colour of the stage it is what was drawn; the panels have no dark fringes."""
+    overlay = Overlay()
+    app = still_app(
+        renderer, overlay, scenes.CATALOG[0], hand_run(), RecordOptions(Path("unused.mp4"))
+    )
+    try:
+        app.step(2.0)
+        shot = tmp_path / "clear.png"
+        shoot(app, shot, SIZE, alpha=True, panels=False)
+        picture = Image.open(shot)
+        assert picture.mode == "RGBA"
+        coverage = np.asarray(picture)[..., 3]
+        assert 0.3 < (coverage == 0).mean() < 0.98
+        assert (coverage == 255).mean() > 0.02
+        badge = np.asarray(picture)[:40, -100:].astype(int)
+        rim = (badge[..., 3] > 20) & (badge[..., 3] < 235)
+        assert rim.any()
+        assert badge[rim][:, :3].max(axis=1).min() > 10, "a rim is as bright as what it belongs to"
+    finally:
+        app.close()
+        overlay.close()
+
+
+def test_a_png_is_the_last_picture_of_its_video(tmp_path: Path) -> None:
+    out = tmp_path / "still.png"
+    out.write_bytes(b"older")
+    words = ["record", "--run", str(HAND), "--out", str(out), "--size", "321x241", "--alpha"]
+    done = subprocess.run(
+        [sys.executable, "main.py", *words, "--seconds", "3"],
+        cwd=ROOT, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    picture = Image.open(out)
+    assert (picture.size, picture.mode) == ((321, 241), "RGBA")
+    assert [each.name for each in tmp_path.iterdir()] == ["still.png"]

@@ -16,19 +16,18 @@ import moderngl
 import numpy as np
 from numpy.typing import NDArray
 
-from visualizer.render import batches, geometry, programs, uniforms, voronoi
+from visualizer.render import batches, bloom, geometry, programs, uniforms, voronoi
 from visualizer.render.atlas import Atlas
 from visualizer.render.context import collect
 from visualizer.render.primitive import Primitive
 from visualizer.render.quality import Effort, effort
-from visualizer.render.targets import WHOLE, Area, Targets, pixels
+from visualizer.render.targets import WHOLE, Area, Targets, pixels, straight
 from visualizer.stage import frame as contract
 from visualizer.stage import text
 from visualizer.stage.frame import Frame
 from visualizer.stage.view import Quality
 
 SHADOW, ATLAS, MIRROR, SOURCE, SPILL = range(5)  # texture units
-BLOOM_THRESHOLD = 1.15  # linear: above anything lettering or a lit block reaches
 TIMED_EVERY = 16  # frames
 OVER = (moderngl.ONE, moderngl.ONE_MINUS_SRC_ALPHA)  # premultiplied
 ADD = (moderngl.ONE, moderngl.ONE)
@@ -157,7 +156,8 @@ class Renderer:
         channels = 4 if self.transparent else 3
         data = self._targets.picture.read(components=channels, alignment=1)
         rows = np.frombuffer(data, np.uint8).reshape(height, width, channels)
-        return np.ascontiguousarray(rows[::-1])
+        upright = np.array(rows[::-1])
+        return straight(upright) if self.transparent else upright
 
     def release(self) -> None:
         """Free every GL object."""
@@ -396,25 +396,11 @@ class Renderer:
 
     def _spill_light(self) -> None:
         """Bloom: ever smaller pictures of what is too bright, added back upwards."""
-        source, halve = self._targets.light_texture, self._halve.programs["color"]
         self._state(moderngl.NOTHING)
-        for level, (texture, target) in enumerate(self._targets.spills):
-            target.use()
-            source.use(SOURCE)
-            halve["texel"] = (1 / source.width, 1 / source.height)
-            halve["threshold"] = BLOOM_THRESHOLD if level == 0 else 0.0
-            self._halve.draw()
-            source = texture
+        bloom.shrink(self._targets, self._halve, SOURCE)
         self._state(moderngl.BLEND)
         self.context.blend_func = ADD
-        widen = self._widen.programs["color"]
-        for larger, smaller in reversed(
-            list(zip(self._targets.spills, self._targets.spills[1:], strict=False))
-        ):
-            larger[1].use()
-            smaller[0].use(SOURCE)
-            widen["texel"] = (1.4 / smaller[0].width, 1.4 / smaller[0].height)
-            self._widen.draw()
+        bloom.add_up(self._targets, self._widen, SOURCE)
 
     def _finish(self, frame: Frame) -> None:
         """Tone curve and sRGB, into the picture."""

@@ -6,6 +6,8 @@ from math import ceil, floor
 from typing import Any, TypeVar
 
 import moderngl
+import numpy as np
+from numpy.typing import NDArray
 
 from visualizer.render.quality import Effort
 
@@ -125,3 +127,14 @@ def same_shape(source: moderngl.Framebuffer, into: moderngl.Framebuffer) -> None
 
 def _halved(size: tuple[int, int]) -> tuple[int, int]:
     return max(size[0] // 2, 1), max(size[1] // 2, 1)
+
+
+def straight(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Divide colours by their coverage, in place, (h, w, 4); what nothing covers is 0."""
+    coverage = picture[..., 3]
+    partly = (coverage > 0) & (coverage < 255)
+    some = picture[partly].astype(np.uint16)
+    share = some[:, 3:]
+    picture[partly, :3] = np.minimum((some[:, :3] * 255 + share // 2) // share, 255)
+    picture[coverage == 0, :3] = 0
+    return picture

@@ -15,6 +15,8 @@ SMALLEST_UNIT = 0.9
 
 SMALLEST_HEIGHT = 600.0
 DOCK_SHARE = 0.22
+DOCK_LEAST = 195.0  # design pixels: narrower, its labels are cut
+DOCK_MOST = 0.42
 DRAWER_SHARE = 0.28
 WIDEST = 1.5  # times its share that a side panel takes with larger text
 NARROWEST_STAGE = 560.0  # design pixels: the dock makes room for the drawer in a narrower window
@@ -96,7 +98,10 @@ def arrange(
     """
     unit = unit_for(height, ui_scale)
     grown = min(max(ui_scale, 1.0), WIDEST)
-    dock = round(width * DOCK_SHARE * grown) if visible else 0
+    dock = 0
+    if visible:
+        needed = min(DOCK_LEAST * unit, DOCK_MOST * width)  # in an upright window
+        dock = round(max(width * DOCK_SHARE * grown, needed))
     drawer = round(width * DRAWER_SHARE * grown) if visible else 0
     if width - dock - drawer < NARROWEST_STAGE * unit:
         dock = round(dock * (1.0 - drawn))

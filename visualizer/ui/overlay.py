@@ -68,7 +68,7 @@ class Overlay:
         io.delta_time = min(max(elapsed, SHORTEST), LONGEST)
         state = model.state
         layout = arrange(*size, state.ui_scale, state.ui_visible, model.drawn)
-        self._style.apply(layout.unit, state.theme)
+        self._style.apply(layout.unit, state.theme, ratio)
         ui = Ui(self._style)
         self.port.move_by_keys(state.panel)
         imgui.new_frame()

@@ -16,7 +16,7 @@ from visualizer.ui import explain, widgets
 from visualizer.ui.layout import Rect
 from visualizer.ui.model import UiModel
 from visualizer.ui.panel import Ui
-from visualizer.ui.style import FIGURE_SIZE, SMALL_SIZE, Rgba, Style
+from visualizer.ui.style import FIGURE_SIZE, SMALL_SIZE, FontSize, Rgba, Style
 
 UNKNOWN = "–"
 LABEL_SIZE = 15.0
@@ -51,7 +51,7 @@ def draw(ui: Ui, rect: Rect, model: UiModel) -> None:
         columns = readouts_of(model)
         left = rect.x + 18 * unit
         width = rect.right - 24 * unit - room - left
-        least = _widths(ui.style, unit, columns)
+        least = _widths(ui.style, ui.style.size, columns)
         scale = min(0.98 * width / sum(least), 1.0)
         share = max(width - sum(least), 0.0) / sum(each.weight for each in columns)
         for column, needed in zip(columns, least, strict=True):
@@ -90,8 +90,8 @@ def _badge(ui: Ui, right: float, y: float, model: UiModel) -> float:
 
 
 @lru_cache(maxsize=4)
-def _widths(style: Style, unit: float, columns: tuple[Readout, ...]) -> list[float]:
-    """Width that each column's name and figure need in this unit, with the gap after it."""
+def _widths(style: Style, size: FontSize, columns: tuple[Readout, ...]) -> list[float]:
+    """Width that each column's name and figure need at this size, with the gap after it."""
     return [_least(style, column) for column in columns]
 
 

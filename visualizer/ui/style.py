@@ -16,6 +16,8 @@ from visualizer.stage.theme import decode
 from visualizer.stage.theme import theme as theme_of
 
 Rgba = tuple[float, float, float, float]
+FontSize = tuple[float, float]
+"""What the width of a text depends on: the font's size, and pixels to the window unit."""
 
 BASE_SIZE = 16.0  # design pixels
 SMALL_SIZE = 15.0  # an em of 11.5 pixels in a window 720 pixels high
@@ -57,12 +59,17 @@ class Style:
         self.regular = _font(fonts / "Roboto-Regular.ttf", fonts / SYMBOLS)
         self.bold = _font(fonts / "Roboto-Bold.ttf", fonts / SYMBOLS)
         self._applied: tuple[float, str] | None = None
+        self.size: FontSize = (1.0, 1.0)
         self.unit = 1.0
         self.palette = palette_of("dark")
         self.theme = "dark"
 
-    def apply(self, unit: float, theme: str) -> None:
-        """Set sizes and colours for `unit` window units per design pixel."""
+    def apply(self, unit: float, theme: str, density: float = 1.0) -> None:
+        """Set sizes and colours for `unit` window units per design pixel.
+
+        `density` is framebuffer pixels to the window unit: letters are as wide as their pixels.
+        """
+        self.size = (unit, density)
         if self._applied == (unit, theme):
             return
         self._applied = (unit, theme)

@@ -21,7 +21,7 @@ from visualizer.ui import widgets
 from visualizer.ui.layout import Rect
 from visualizer.ui.model import UiModel
 from visualizer.ui.panel import Ui
-from visualizer.ui.style import SMALL_SIZE, Rgba, mixed
+from visualizer.ui.style import SMALL_SIZE, FontSize, Rgba, mixed
 
 TEXT_SIZE = 21.0
 TAIL = 900
@@ -60,10 +60,11 @@ def draw(ui: Ui, rect: Rect, model: UiModel) -> None:
         rows = max(int((rect.height - 8 * unit) // step), 1)
         painted = model.state.painted and model.timeline is not None
         room = rect.width - 2 * pad - (_legend(ui, rect, model) if painted else 0.0)
+        size = ui.style.size
         if painted:
-            lines = _painted_lines(tuple(painted_sentence(model)), room, rows, unit)
+            lines = _painted_lines(tuple(painted_sentence(model)), room, rows, size)
         else:
-            lines = _lines(tuple(sentence(model.hud)), room, rows, unit)
+            lines = _lines(tuple(sentence(model.hud)), room, rows, size)
         y = rect.y + (rect.height - step * rows) / 2
         for line in lines:
             for run in line:
@@ -71,38 +72,40 @@ def draw(ui: Ui, rect: Rect, model: UiModel) -> None:
             y += step
 
 
-# What is laid out changes with a verdict, not with a frame. `unit` stands for the size of the
-# font that it is measured with.
+# What is laid out changes with a verdict, not with a frame. `size` stands for the font that it is
+# measured with.
 
 
 @lru_cache(maxsize=4)
-def _lines(stretches: tuple[Stretch, ...], room: float, rows: int, unit: float) -> list[list[Run]]:
+def _lines(
+    stretches: tuple[Stretch, ...], room: float, rows: int, size: FontSize
+) -> list[list[Run]]:
     """The last `rows` lines of the sentence. Lines that are written never break anew."""
     first = next((i for i, (_, role) in enumerate(stretches) if role == "committed"), None)
     if first is None:
         return _broken(stretches, room, rows, ())
     text, rest = stretches[first][0], stretches[first + 1 :]
     cut = settled(text, len(text) // BLOCK)
-    before = _settled(stretches[:first], text[:cut], room, rows, unit)
+    before = _settled(stretches[:first], text[:cut], room, rows, size)
     return _broken(((text[cut:], "committed"), *rest), room, rows, before)
 
 
 @lru_cache(maxsize=4)
 def _painted_lines(
-    stretches: tuple[Stretch, ...], room: float, rows: int, unit: float
+    stretches: tuple[Stretch, ...], room: float, rows: int, size: FontSize
 ) -> list[list[Run]]:
     return _broken(tail(stretches, TAIL), room, rows, ())
 
 
 @lru_cache(maxsize=512)
 def _settled(
-    before: tuple[Stretch, ...], text: str, room: float, rows: int, unit: float
+    before: tuple[Stretch, ...], text: str, room: float, rows: int, size: FontSize
 ) -> list[list[Run]]:
     """The last lines of a text that only grows, found from those of its earlier blocks."""
     if not text:
         return _broken(before, room, rows, ())
     cut = settled(text, (len(text) - 1) // BLOCK)
-    earlier = _settled(before, text[:cut], room, rows, unit)
+    earlier = _settled(before, text[:cut], room, rows, size)
     return _broken(((text[cut:], "committed"),), room, rows, earlier)
 
 

@@ -9,7 +9,7 @@ from imgui_bundle import imgui
 
 from visualizer.ui.icons import DRAWN, Icon
 from visualizer.ui.layout import Rect
-from visualizer.ui.style import BASE_SIZE, SMALL_SIZE, Rgba, Style, faded, mixed
+from visualizer.ui.style import BASE_SIZE, SMALL_SIZE, FontSize, Rgba, Style, faded, mixed
 
 _FIXED = (
     imgui.WindowFlags_.no_decoration
@@ -285,11 +285,12 @@ def fitted(words: str, width: float, lines: int) -> str:
 
     In the regular font, at its present size.
     """
-    return _fitted(words, width, lines, imgui.get_font_size())
+    density = imgui.get_io().display_framebuffer_scale.x
+    return _fitted(words, width, lines, (imgui.get_font_size(), density))
 
 
 @lru_cache(maxsize=64)
-def _fitted(words: str, width: float, lines: int, size: float) -> str:
+def _fitted(words: str, width: float, lines: int, size: FontSize) -> str:
     """`size` is that of the font it is measured in."""
     rows: list[str] = []
     for word in words.split(" "):
