@@ -26,6 +26,8 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from engine.drafters.packing import unpacked
+
 NAMES = ("transformers", "flashspec", "llama.cpp")
 PACKAGES = {
     "transformers": ("transformers", "transformers"),
@@ -164,7 +166,7 @@ def _as_hugging_face(target: Any, folder: Path) -> Any:
 
     shape = LlamaConfig.from_pretrained(folder, local_files_only=True)
     shape.eos_token_id, shape.tie_word_embeddings = target.config.eos_token_id, False
-    tensors = load_file(folder / "model.safetensors")
+    tensors = unpacked(load_file(folder / "model.safetensors"))
     ids = tensors.pop("vocab_ids").long()
     embedding = target.get_input_embeddings().weight
     with torch.no_grad():

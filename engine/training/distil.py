@@ -30,7 +30,7 @@ def prepare(kind: str, plan: teacher.Plan, recipe: Recipe, start: Path | None) -
     """A trainer that continues from the checkpoint in the work folder if there is one.
 
     Else it begins with the drafter in `start`, or without it with weights of the target's.
-    Raises ValueError if that drafter is of another kind or has another number of layers.
+    Raises ValueError if that drafter is of a kind that this one cannot begin with.
     """
     vocab_ids = torch.tensor(plan.vocabulary).long()
     checkpoint = plan.work / "checkpoint.pt"
@@ -40,9 +40,7 @@ def prepare(kind: str, plan: teacher.Plan, recipe: Recipe, start: Path | None) -
             rows = [plan.corpus.row(int(row)) for row in plan.order[: recipe.fitting_rows]]
             student.begin(plan.target, rows)
     else:
-        student = load(start, plan.target)
-        if (student.kind, student.shape.layers) != (kind, recipe.layers):
-            raise ValueError(f"{start} is {student.shape.layers} layers of kind {student.kind}")
+        student = KINDS[kind].grown(load(start, plan.target), plan.target, recipe.layers)
     trainer = Trainer(student, recipe, machine.working_dtype())
     if checkpoint.exists():
         trainer.restore(torch.load(checkpoint, machine.device(), weights_only=True))
@@ -64,7 +62,15 @@ def main(stop: threading.Event) -> None:
     )
     parser.add_argument("--work", type=Path, required=True, help="laws and checkpoints")
     parser.add_argument("--out", type=Path, required=True, help="folder of the drafter")
-    parser.add_argument("--start", type=Path, help="begin with this exported drafter's weights")
+    parser.add_argument(
+        "--laws", type=Path, help="folder of the laws, where several students share them"
+    )
+    parser.add_argument(
+        "--start",
+        type=Path,
+        help="begin with this exported drafter's weights; layers it lacks are added silent, "
+        "layers too many are left out",
+    )
     parser.add_argument("--visits", type=int, default=defaults.visits)
     parser.add_argument(
         "--cooldown",
@@ -112,7 +118,8 @@ def main(stop: threading.Event) -> None:
     machine.add_options(parser)
     options = parser.parse_args()
     machine.use(options)
-    options.work.mkdir(parents=True, exist_ok=True)
+    for folder in (options.work, options.laws or options.work):
+        folder.mkdir(parents=True, exist_ok=True)
     recipe = Recipe(
         layers=options.layers,
         seed=options.seed,
@@ -124,7 +131,9 @@ def main(stop: threading.Event) -> None:
         plain_visits=options.plain_visits,
         fitting_rows=options.fitting_rows,
     )
-    plan = teacher.Plan.make(options.target, options.text, options.work, recipe.seed, options.start)
+    plan = teacher.Plan.make(
+        options.target, options.text, options.work, recipe.seed, options.start, options.laws
+    )
     shards = list(range(min(options.shards or plan.shard_count, plan.shard_count)))
     available = plan.finished if options.laws_at_hand else lambda: shards
     lessons = Lessons(plan.corpus, plan.order, plan.laws, available, recipe)

@@ -10,10 +10,11 @@ from safetensors.torch import load_file
 from engine.drafters.packing import unpacked
 from engine.training.eagle import Eagle, Mtp
 from engine.training.medusa import Medusa
+from engine.training.pard import Pard
 from engine.training.student import Student
 from engine.training.teacher import Target
 
-KINDS: dict[str, type[Student]] = {kind.kind: kind for kind in (Student, Eagle, Mtp, Medusa)}
+KINDS: dict[str, type[Student]] = {kind.kind: kind for kind in (Student, Eagle, Mtp, Medusa, Pard)}
 
 
 def load(folder: Path, target: Target) -> Student:

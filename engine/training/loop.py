@@ -127,14 +127,16 @@ class Trainer:
             parameters["lr"] = self.recipe.rate(progress.step, progress.visits)
         given = [lessons.corpus.row(row) for row in rows]
         mixed = self.dtype != torch.float32
-        with torch.autocast(self.head.device.type, self.dtype, enabled=mixed):
-            ahead = self.student.ahead(given, self.recipe.depth(progress.visits))
         positions = teacher.predicting(lessons.corpus, rows)
+        source = np.random.default_rng((self.recipe.seed, progress.step))
+        with torch.autocast(self.head.device.type, self.dtype, enabled=mixed):
+            depth = self.recipe.depth(progress.visits)
+            practised = self.student.practice(given, depth, positions, source)
         losses: list[Tensor] = [
-            SoftCrossEntropy.apply(hidden[positions], self.head, places, probs)  # type: ignore[no-untyped-call]
-            for hidden in ahead
+            SoftCrossEntropy.apply(hidden, self.head, places[at], probs[at]) * len(at)  # type: ignore[no-untyped-call]
+            for hidden, at in practised
         ]
-        loss = torch.stack(losses).mean()
+        loss = torch.stack(losses).sum() / sum(len(at) for _, at in practised)
         self.optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.student.parameters(), self.recipe.clip)

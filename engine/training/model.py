@@ -56,13 +56,19 @@ class Shape:
 Angles = tuple[Tensor, Tensor]
 Passes = list[tuple[Tensor, Tensor]]
 """Keys and values, each (T, kv heads, D), of several passes over the same tokens."""
+Sights = Sequence[Tensor]
+"""For each packed sequence, which of its rows (columns) each of them (lines) sees: boolean."""
 
 
 def rotary(shape: Shape, lengths: Sequence[int]) -> Angles:
     """Cosines and sines of every packed token's angle, each (T, 1, D), half-split layout."""
-    positions = torch.cat([torch.arange(n) for n in lengths]).float()
+    return angles_at(shape, torch.cat([torch.arange(n) for n in lengths]))
+
+
+def angles_at(shape: Shape, positions: Tensor) -> Angles:
+    """As `rotary`, of rows that stand at given positions (T,)."""
     exponents = torch.arange(0, shape.head_size, 2).float() / shape.head_size
-    angles = torch.outer(positions, shape.rope_theta**-exponents)  # (T, D/2)
+    angles = torch.outer(positions.float(), shape.rope_theta**-exponents)  # (T, D/2)
     angles = torch.cat((angles, angles), dim=-1)[:, None]
     return angles.cos(), angles.sin()
 
@@ -98,9 +104,17 @@ class Attention(nn.Module):
         self.o_proj = nn.Linear(shape.hidden, shape.hidden, bias=False)
 
     def forward(
-        self, x: Tensor, angles: Angles, lengths: Sequence[int], earlier: Passes | None = None
+        self,
+        x: Tensor,
+        angles: Angles,
+        lengths: Sequence[int],
+        earlier: Passes | None = None,
+        sights: Sights | None = None,
     ) -> Tensor:
-        """Mix x (T, H). With `earlier`, a pass of those over the same tokens; it joins them."""
+        """Mix x (T, H). With `earlier`, a pass of those over the same tokens; it joins them.
+
+        `sights` says row by row what is seen, where that is not simply all that came before.
+        """
         size = self.shape.head_size
         queries = rotate(self.q_proj(x).unflatten(-1, (-1, size)), *angles)  # (T, heads, D)
         keys = rotate(self.k_proj(x).unflatten(-1, (-1, size)), *angles)  # (T, kv_heads, D)
@@ -108,16 +122,19 @@ class Attention(nn.Module):
         passes.append((keys, self.v_proj(x).unflatten(-1, (-1, size))))
         mixed = []
         start = 0
-        for length in lengths:
+        for number, length in enumerate(lengths):
             rows = slice(start, start + length)
             start += length
+            sight = None if sights is None else sights[number]
+            if sight is None and len(passes) > 1:
+                sight = seen(length, len(passes))
             mixed.append(
                 F.scaled_dot_product_attention(
                     queries[rows].transpose(0, 1)[None],
                     torch.cat([k[rows] for k, _ in passes]).transpose(0, 1)[None],
                     torch.cat([v[rows] for _, v in passes]).transpose(0, 1)[None],
-                    attn_mask=None if len(passes) == 1 else seen(length, len(passes)),
-                    is_causal=len(passes) == 1,
+                    attn_mask=sight,
+                    is_causal=sight is None,
                     enable_gqa=True,
                 )[0].transpose(0, 1)
             )
@@ -162,10 +179,16 @@ class Layer(nn.Module):
         self.mlp = FeedForward(shape)
 
     def forward(
-        self, x: Tensor, angles: Angles, lengths: Sequence[int], earlier: Passes | None = None
+        self,
+        x: Tensor,
+        angles: Angles,
+        lengths: Sequence[int],
+        earlier: Passes | None = None,
+        sights: Sights | None = None,
     ) -> Tensor:
         dtype = self.mlp.gate_proj.weight.dtype
-        x = x + self.self_attn(self.input_layernorm(x, dtype), angles, lengths, earlier)
+        normed = self.input_layernorm(x, dtype)
+        x = x + self.self_attn(normed, angles, lengths, earlier, sights)
         out: Tensor = x + self.mlp(self.post_attention_layernorm(x, dtype))
         return out
 

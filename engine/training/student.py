@@ -21,7 +21,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from engine.drafters.packing import packed as packed_rows
-from engine.training.corpus import Ids
+from engine.training.corpus import Corpus, Ids
 from engine.training.model import Decoder, Shape
 from engine.training.teacher import Target
 
@@ -35,6 +35,8 @@ class Student(nn.Module):
 
     kind = "small"
     origin = "Layers of a Llama that began as the target's first ones."
+    from_kinds: tuple[str, ...] = ()  # others this one can begin with
+    norm_scale = NORM_SCALE  # of the final norm at the start; 1 where there is none
     depth = 1  # guesses ahead that differ: 1 where a right guess reads as the text does
 
     def __init__(self, target: Target, layers: int, vocab_ids: Tensor) -> None:
@@ -50,10 +52,32 @@ class Student(nn.Module):
 
     def begin(self, target: Target, rows: Sequence[Ids]) -> None:
         """Take first weights from the target; `rows` of text are there to fit what it lacks."""
-        wanted = self.decoder.state_dict().keys()
-        state = {k: v.float() for k, v in target.decoder.state_dict().items() if k in wanted}
+        own, given = self.decoder.state_dict(), target.decoder.state_dict()
+        state = {name: given.get(name, tensor).float() for name, tensor in own.items()}
         state["norm.weight"] = state["norm.weight"] * NORM_SCALE
         self.decoder.load_state_dict(state)
+
+    @classmethod
+    def grown(cls, start: Student, target: Target, layers: int) -> Student:
+        """A student of this kind that says what `start` says, with more layers to learn in.
+
+        An added layer is the target's of the same place but for its two ways out, which are
+        zero: it reads and says nothing yet. With fewer `layers` than `start` has, the last ones
+        are left out. Raises ValueError if `start` is of a kind this one cannot begin with.
+        """
+        if start.kind not in (cls.kind, *cls.from_kinds):
+            raise ValueError(f"a drafter of kind {cls.kind} cannot begin as one of {start.kind}")
+        student = cls(target, layers, start.vocab_ids)
+        if layers > start.shape.layers:
+            begun = target.decoder.state_dict()
+            silent = [n for n in begun if n.endswith(("o_proj.weight", "down_proj.weight"))]
+            begun |= {name: torch.zeros_like(begun[name]) for name in silent}
+        else:
+            begun = {}
+        begun |= start.decoder.state_dict()
+        own = student.decoder.state_dict()
+        student.decoder.load_state_dict({n: begun.get(n, v).float() for n, v in own.items()})
+        return student
 
     def ahead(self, rows: Sequence[Ids], depth: int) -> list[Tensor]:
         """Final hidden states (T, H) of rows of ids, packed, for each of `depth` guesses ahead.
@@ -64,6 +88,24 @@ class Student(nn.Module):
         """
         ids, lengths = packed(rows)
         return [self.decoder(self.embedding[ids], lengths)]
+
+    def practice(
+        self, rows: Sequence[Ids], depth: int, positions: Tensor, source: np.random.Generator
+    ) -> list[tuple[Tensor, Tensor]]:
+        """What one step learns from: final hidden states (n, H), and where each of them guesses.
+
+        The latter are places (n,) in `positions`, the packed positions (N,) that have a law. A
+        student may pick some of them, by `source` alone.
+        """
+        every = torch.arange(len(positions))
+        return [(hidden[positions], every) for hidden in self.ahead(rows, depth)]
+
+    def settle(
+        self, corpus: Corpus, learned: Sequence[int], held_out: Sequence[int]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What there is to find once the weights are final: for the configuration, on rows it
+        learned from, and for the card, on greedy ones it did not."""
+        return {}, {}
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Logits over the reduced vocabulary (T, reduced), fp32."""

@@ -160,6 +160,7 @@ class Plan:
     split: text.Split
     order: npt.NDArray[np.int32]  # shuffled training rows
     vocabulary: npt.NDArray[np.int32]
+    laws_folder: Path  # may serve several students of one vocabulary
 
     @cached_property
     def target(self) -> Target:
@@ -174,8 +175,12 @@ class Plan:
         work: Path,
         seed: int,
         start: Path | None = None,
+        laws: Path | None = None,
     ) -> Plan:
-        """Split the text and choose the vocabulary: that of the drafter in `start`, if given."""
+        """Split the text and choose the vocabulary: that of the drafter in `start`, if given.
+
+        The laws lie in `laws`, else in `work`.
+        """
         corpus = text.load(*texts)
         tokenizer = Tokenizer.from_file(str(target_folder / "tokenizer.json"))
         split = text.split(corpus, tokenizer)
@@ -187,7 +192,7 @@ class Plan:
         else:
             vocabulary = load_file(start / "model.safetensors")["vocab_ids"].numpy()
         order = np.random.default_rng(seed).permutation(np.asarray(split.train, dtype=np.int32))
-        return cls(target_folder, work, corpus, split, order, vocabulary)
+        return cls(target_folder, work, corpus, split, order, vocabulary, laws or work)
 
     @property
     def shard_count(self) -> int:
@@ -197,7 +202,7 @@ class Plan:
         return self.order[shard * SHARD_ROWS : (shard + 1) * SHARD_ROWS]
 
     def path(self, shard: int) -> Path:
-        return self.work / f"laws-{shard:04d}.npz"
+        return self.laws_folder / f"laws-{shard:04d}.npz"
 
     def finished(self) -> list[int]:
         """The shards whose laws are on disk."""

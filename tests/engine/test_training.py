@@ -188,6 +188,38 @@ def test_a_checkpoint_of_another_vocabulary_is_refused() -> None:
         trainer.restore(state)
 
 
+def test_a_grown_drafter_says_what_it_grew_from_and_can_learn_in_its_new_layers() -> None:
+    trainer, lessons = tiny_trainer(replace(RECIPE, layers=1, warmup_steps=1))
+    group = next(lessons.steps(0, [0], 0))
+    for _ in range(3):
+        trainer.step(lessons, group)
+    start, rows = trainer.student, [lessons.corpus.row(row) for row in (3, 5)]
+    grown = student.Student.grown(start, tiny_target(), 3)
+    assert grown.shape.layers == 3
+    assert torch.equal(grown.ahead(rows, 1)[0], start.ahead(rows, 1)[0])
+    learner = loop.Trainer(grown, replace(trainer.recipe, layers=3), torch.float32)
+    before = weights(learner)
+    for _ in range(2):  # the first step opens the ways out, the second trains what lies before
+        learner.step(lessons, group)
+    assert not any(torch.equal(tensor, before[name]) for name, tensor in weights(learner).items())
+
+
+def test_the_growth_test_catches_a_layer_that_is_not_silent() -> None:
+    start = student.Student(tiny_target(), 1, torch.arange(3, 80))
+    start.begin(tiny_target(), [])
+    loud = student.Student(tiny_target(), 3, torch.arange(3, 80))
+    loud.begin(tiny_target(), [])
+    rows = [made_up_corpus().row(3)]
+    assert not torch.allclose(loud.ahead(rows, 1)[0], start.ahead(rows, 1)[0], atol=1e-3)
+
+
+def test_a_drafter_of_fewer_layers_begins_with_the_first_of_another() -> None:
+    start = student.Student(tiny_target(), 3, torch.arange(3, 80))
+    short = student.Student.grown(start, tiny_target(), 1)
+    for name, tensor in short.decoder.state_dict().items():
+        assert torch.equal(tensor, start.decoder.state_dict()[name]), name
+
+
 def test_an_exported_drafter_loads_as_it_was(tmp_path: Path) -> None:
     trainer, _ = tiny_trainer(RECIPE)
     student.export(trainer.student, tmp_path, "tiny")
