@@ -54,6 +54,7 @@ def parser() -> arguments.Parser:
     verb("record", record, arguments.add_record, "a video of a run, offline, without a display")
     verb("bench", commands.bench, arguments.add_bench, "measure drafters, guesses and quality")
     verb("fetch", commands.fetch, arguments.add_fetch, "get the model once, for use offline")
+    verb("forget", commands.forget, lambda parser: None, "remove the replies that are remembered")
     verb("doctor", doctor, arguments.add_doctor, "what works here, what is missing, and the fix")
     return top
 
@@ -144,7 +145,12 @@ def _show(source: EventSource, args: argparse.Namespace) -> int:
 
     kept = preferences.default_path()
     folders = (commands.runs_folder(), commands.ASSETS / "runs")
-    options = WindowOptions(verbose=args.verbose, run_folders=folders, preferences=kept)
+    options = WindowOptions(
+        verbose=args.verbose,
+        run_folders=folders,
+        preferences=kept,
+        replies=commands.replies_folder(),
+    )
     if source.live:
         options = replace(
             options,
@@ -153,6 +159,7 @@ def _show(source: EventSource, args: argparse.Namespace) -> int:
             settings=config.settings_of(args),
             seed=args.seed,
             max_new_tokens=args.max_new_tokens,
+            remember=args.remember,
         )
     return screen.run(source, scenes.CATALOG, options)
 

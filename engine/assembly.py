@@ -30,7 +30,9 @@ from engine.drafters.auto import Choice
 from engine.drafters.catalogue import Catalogue, Makers, unigram
 from engine.drafters.eagle import FusedRunner
 from engine.drafters.medusa import Heads
+from engine.drafters.memory import Memory, memory_of
 from engine.drafters.packing import BYTES, unpacked
+from engine.drafters.suffix_index import Layers
 from engine.gguf_model import NoBlocksError, read_blocks
 from engine.kernels import Kernels
 from engine.llama import LlamaConfig, ModelError, Runner, Weights
@@ -100,7 +102,10 @@ def open_engine(
     shipped = DRAFTERS if options.target is None else None
     try:
         weights = _weights(folder, options.weights, device)
-        engine = Engine(folder, weights, kernel, machine, shipped, report)
+        memory = None
+        if options.replies is not None:
+            memory = memory_of(options.replies, folder, options.weights, weights.config.vocab_size)
+        engine = Engine(folder, weights, kernel, machine, shipped, report, memory)
     except (ModelError, TokenizerError) as error:
         if options.target is not None or isinstance(error, NoBlocksError):
             raise
@@ -147,17 +152,26 @@ class Engine:
         machine: Machine,
         shipped: Path | None,
         report: Report,
+        memory: Memory | None = None,
     ) -> None:
-        """`shipped` is the folder of drafters made for this very target, if there are any."""
+        """`shipped` is the folder of drafters made for this very target, if there are any.
+
+        `memory` holds its earlier replies, where they are kept.
+        """
         self._target = kernel.runner(weights, CONTEXT, same_bits=True)
         self.machine = replace(machine, kernel=kernel.name_of(self._target))
         self.name = TITLES.get(folder.name, folder.name)
         self._tokenizer = Tokenizer.from_folder(folder)
         self._kernel = kernel
         self._unigram = unigram(shipped, weights.config.vocab_size).to(weights.embedding.device)
-        self._catalogue = Catalogue(_makers(self._target, kernel, report), shipped)
+        self._catalogue = Catalogue(
+            _makers(self._target, kernel, report), shipped, remembers=memory is not None
+        )
         self._report = report
+        self._memory = memory
+        self._notice = ""
         self._run: Session | None = None
+        self._to_keep: Session | None = None  # the run whose reply is to be remembered
 
     @property
     def drafters(self) -> tuple[str, ...]:
@@ -221,11 +235,34 @@ class Engine:
         if drafter != "none" and start.settings.effective_k:
             self._catalogue(drafter)  # made before the run rather than inside its first round
         self._run = session = self._session(start, drafter, reason, self._target)
+        self._to_keep = None
+        if start.remember and self._memory is not None:
+            self._to_keep, session.memory = session, self._recall(self._memory)
+            session.header = replace(session.header, remembered=len(session.memory))
         if baseline is not None:
             session.header = replace(session.header, baseline=baseline)
         elif session.finished is None:
             session.measure_baseline()
         return session
+
+    def remember(self) -> None:
+        """Keep the reply of the run begun last, if it may be kept; nothing where it did not end."""
+        run, self._to_keep = self._to_keep, None
+        if run is None or self._memory is None:
+            return
+        if run.finished is not None and run.finished.reason != "cancelled":
+            self._memory.keep(run.ids[len(run.header.prompt_tokens) :])
+            self._notice = self._memory.notice
+
+    def _recall(self, memory: Memory) -> Layers:
+        earlier = memory.recall()
+        self._notice = memory.notice
+        return earlier
+
+    def take_notice(self) -> str:
+        """One sentence people should see although all goes on, once; "" when there is none."""
+        notice, self._notice = self._notice, ""
+        return notice
 
     def beside(self) -> Beside | None:
         """The target alone beside the run begun last; None where its text was sampled."""

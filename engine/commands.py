@@ -11,16 +11,19 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from engine import codec, prompts
+from engine import codec, prompts, replies
+from engine.comparison import Comparison
 from engine.config import EngineConfig, settings_of
 from engine.prompts import Prompt
 from engine.requests import Shown, Start
@@ -87,6 +90,7 @@ def run(args: argparse.Namespace) -> int:
             raise
         assert session.finished is not None
         keep(session.finished)
+        engine.remember()
         if text is not None:
             text.close()
         proof = _proof(engine) if args.check else None
@@ -97,6 +101,8 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(summary(session.header, result)), flush=True)
     else:
         print(closing_line(session.header, result.rounds), file=sys.stderr)
+    if notice := engine.take_notice():
+        print(notice, file=sys.stderr)
     if proof is not None:
         print(proof.words, file=sys.stderr)
     if session.finished.reason == "cancelled":
@@ -112,6 +118,14 @@ def fetch(args: argparse.Namespace) -> int:
         pair = args.pair or fetching.DEFAULT_PAIR
         folder = fetching.fetch(pair, progress.engine, again=args.again)
     print(folder)
+    return 0
+
+
+def forget(args: argparse.Namespace) -> int:
+    """Remove every reply that is remembered, of every target."""
+    folder = replies_folder()
+    found = replies.forget(folder)
+    print(f"Forgotten: {folder} is empty." if found else "No reply is remembered.")
     return 0
 
 
@@ -163,6 +177,7 @@ def start_of(args: argparse.Namespace) -> Start:
         seed=args.seed,
         max_new_tokens=args.max_new_tokens,
         stop=tuple(getattr(args, "stop", ())),
+        remember=getattr(args, "remember", False),
     )
 
 
@@ -174,6 +189,7 @@ def engine_arguments(args: argparse.Namespace) -> tuple[str, ...]:
         ("--dtype", args.dtype),
         ("--threads", args.threads),
         ("--weights", args.weights),
+        ("--replies", replies_folder() if getattr(args, "remember", False) else None),
     )
     return tuple(str(word) for option in options if option[1] is not None for word in option)
 
@@ -192,6 +208,12 @@ def runs_folder() -> Path:
     import platformdirs
 
     return Path(platformdirs.user_data_dir("verifybox", appauthor=False)) / "runs"
+
+
+def replies_folder() -> Path:
+    """Where replies are remembered: ``VERIFYBOX_REPLIES``, or a folder beside the runs."""
+    chosen = os.environ.get("VERIFYBOX_REPLIES")
+    return Path(chosen).expanduser().absolute() if chosen else runs_folder().with_name("replies")
 
 
 def live_source(args: argparse.Namespace) -> LiveSource:
@@ -257,6 +279,7 @@ def summary(header: RunHeader, run: Trace) -> dict[str, Any]:
         "draft_seconds": sum(each.draft_seconds for each in run.rounds),
         "verify_seconds": sum(each.verify_seconds for each in run.rounds),
         "prefill_seconds": header.prefill_seconds,
+        "remembered_tokens": header.remembered,
         "device": header.device,
         "dtype": header.dtype,
         "kernel": header.kernel,
@@ -306,7 +329,10 @@ def _open(args: argparse.Namespace, progress: Progress, first: Start | None = No
     """The engine these options ask for, which has the drafters they name."""
     from engine import assembly  # torch is first imported here
 
-    engine = assembly.open_engine(EngineConfig.of(args), progress.engine, first=first)
+    options = EngineConfig.of(args)
+    if getattr(args, "remember", False):
+        options = replace(options, replies=replies_folder())
+    engine = assembly.open_engine(options, progress.engine, first=first)
     for name in [args.drafter] if isinstance(args.drafter, str) else args.drafter:
         _allow(partial(engine.check, Settings(drafter=name)))
     return engine

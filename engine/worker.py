@@ -81,6 +81,12 @@ class Engine(Protocol):
     def beside(self) -> Beside | None:
         """The target alone beside the run begun last; None where its text was sampled."""
 
+    def remember(self) -> None:
+        """Keep the reply of the run begun last, which is over, if it may be kept."""
+
+    def take_notice(self) -> str:
+        """One sentence people should see although all goes on; "" when there is none."""
+
 
 def serve(open_engine: Callable[[Emit], Engine], inbox: Inbox, emit: Emit) -> int:
     """Open the engine, then serve requests until told to quit. Returns the exit code."""
@@ -149,6 +155,8 @@ class Worker:
                     self._start(request)
                 case Shown(rounds):
                     self._shown = max(self._shown, min(rounds, self._made))
+                    if self._shown == self._made:
+                        self._remember()
                 case Change(settings):
                     self._change(settings)
                 case Stop():
@@ -169,10 +177,12 @@ class Worker:
                 raise
             self._emit(replace(self._ready, phase="refused", detail=sentence(refusal)))
             return
+        self._remember()
         self._cancel()
         self._made = self._shown = 0
         self._session = self._engine.begin(request)
         self._emit(self._session.header)
+        self._tell()
         self._report_end()
 
     def _advance(self) -> None:
@@ -229,6 +239,16 @@ class Worker:
         if self._session is not None and self._session.finished is not None:
             self._emit(self._session.finished)
             self._unproven = True
+
+    def _remember(self) -> None:
+        """Keep the reply of a run that is over, once nothing of it can be taken back."""
+        if self._session is not None and self._session.finished is not None:
+            self._engine.remember()
+            self._tell()
+
+    def _tell(self) -> None:
+        if notice := self._engine.take_notice():
+            self._emit(EngineState("notice", notice))
 
     def _drop_proof(self) -> None:
         self._beside, self._unproven = None, False

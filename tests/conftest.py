@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,12 @@ hypothesis.settings.load_profile("patient")
 def gl() -> moderngl.Context:
     """Drivers run out of contexts (cases G27), and only one at a time is current."""
     return create_context()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def nothing_of_the_user_s(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Tests neither look up the replies remembered on this machine nor add to them."""
+    os.environ["VERIFYBOX_REPLIES"] = str(tmp_path_factory.mktemp("replies"))
 
 
 @pytest.fixture(autouse=True)

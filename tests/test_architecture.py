@@ -26,6 +26,7 @@ STDLIB_ENGINE = {
     "stats",
     "config",
     "arguments",
+    "replies",
     "requests",
     "client",
     "source",

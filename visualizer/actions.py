@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from engine.trace import Settings
+from visualizer.dial import Dial
 from visualizer.stage.view import Orbit, Preset, Quality
 
 Sheet = Literal["commands", "open", "save"]
@@ -172,6 +173,19 @@ class ChangeSettings:
     settings: Settings
 
 
+@dataclass(frozen=True, slots=True)
+class ChooseDial:
+    """What the quality slider acts through from now on, and the settings that come with it."""
+
+    dial: Dial
+    settings: Settings
+
+
+@dataclass(frozen=True, slots=True)
+class ToggleRemember:
+    """Whether replies to one's own prompts are remembered and looked up, from the next run on."""
+
+
 # --- actions on the clock ------------------------------------------------------------------
 
 
@@ -282,6 +296,11 @@ class ShowLive:
 
 
 @dataclass(frozen=True, slots=True)
+class ForgetReplies:
+    """Remove every reply that is remembered."""
+
+
+@dataclass(frozen=True, slots=True)
 class Screenshot:
     """A picture of the stage, or of the whole window with its panels."""
 
@@ -340,14 +359,14 @@ ViewAction = (
     | ChoosePreset | OrbitBy | PanBy | ZoomBy | ResetView | SetCamera | ToggleUi | ToggleHelp
     | ToggleBlackout | ToggleReduceMotion | ScaleUi | SetUiScale | NextTheme | ChooseTheme
     | ChooseQuality | TogglePaint | Select | OpenPalette | ClosePalette | Query | Choose
-    | NextPanel | EditPrompt | ChoosePrompt | ChangeSettings
+    | NextPanel | EditPrompt | ChoosePrompt | ChangeSettings | ChooseDial | ToggleRemember
 )  # fmt: skip
 ClockAction = (
     TogglePlay | NextBeat | PreviousBeat | NextRound | PreviousRound | Seek | ShiftSpeed | SetSpeed
     | ToggleLoop
 )  # fmt: skip
 StageAction = PointAt | ClickAt | Inspect | InspectNext
-RunAction = StartRun | RestartEngine | OpenRun | SaveRun | ShowLive
+RunAction = StartRun | RestartEngine | OpenRun | SaveRun | ShowLive | ForgetReplies
 ProgramAction = (
     Screenshot | ToggleCapture | ToggleFullScreen | Leave | CopyCamera | PasteCamera
     | ResetPreferences | Quit

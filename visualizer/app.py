@@ -12,7 +12,6 @@ from dataclasses import replace
 from math import tan
 from pathlib import Path
 
-from engine.requests import Start
 from visualizer import actions as act
 from visualizer import keymap, microscope, palette, runfiles
 from visualizer.actions import Action, ClockAction, RunAction, StageAction, ViewAction
@@ -21,7 +20,7 @@ from visualizer.config import HOLD_SECONDS, Badge, ShowOptions
 from visualizer.feed import Feed
 from visualizer.furniture import Furniture
 from visualizer.microscope import Specimen
-from visualizer.opening import empty_stage, first_state, nothing_to_tell
+from visualizer.opening import empty_stage, first_state, nothing_to_tell, request_of
 from visualizer.palette import Entry
 from visualizer.preferences import Preferences, applied
 from visualizer.render.imgui_pass import ImguiPass
@@ -39,6 +38,10 @@ from visualizer.ui.model import EngineView, Outline, UiModel
 from visualizer.ui.overlay import Overlay
 
 MESSAGE_SECONDS = 4.0
+_REMEMBERED = (
+    "From the next run on, replies to your own prompts are not remembered.",
+    "From the next run on, replies to your own prompts are remembered.",
+)
 _BEFORE = 1e-4
 """Seconds before a round's start at which the picture waits when that round is held back."""
 
@@ -165,6 +168,8 @@ class App:
                 self.state = reduce(self.state, act.Query(str(place)))
         elif isinstance(action, ViewAction):
             before, self.state = self.state, reduce(self.state, action)
+            if isinstance(action, act.ToggleRemember):
+                self.say(_REMEMBERED[self.state.remember])
             self._furniture = self._furniture.after(before, self.state)
             if isinstance(action, act.ToggleShotAlpha | act.ChooseShotSize):
                 self.say(_shots(self.state))
@@ -223,6 +228,8 @@ class App:
                 self._file(path, self._open_run)
             case act.SaveRun(path):
                 self._file(path, lambda place: runfiles.save(self._trace, place))
+            case act.ForgetReplies():
+                self.say(runfiles.forget_replies(self._options.replies))
             case act.ShowLive():
                 if self._feed.can_resume:
                     self._feed.resume()
@@ -232,7 +239,7 @@ class App:
     def _start(self) -> None:
         if self._feed.has_engine and self.state.prompt.text.strip():
             self._started = self.state.prompt.curated
-            self._feed.start(self._request())
+            self._feed.start(request_of(self.state, self._options))
             self.clock = replace(self.clock, playing=True, stop_at=None)
 
     def _open_run(self, path: Path) -> str:
@@ -249,14 +256,6 @@ class App:
             self.say(str(error))
         else:
             self.state = replace(self.state, folder=str(path.resolve().parent))
-
-    def _request(self) -> Start:
-        draft = self.state.prompt
-        prompts = self._options.prompts
-        tokens = self._options.max_new_tokens
-        if draft.curated is not None and draft.curated < len(prompts):
-            tokens = min(tokens, prompts[draft.curated].max_new_tokens)
-        return Start(draft.text, draft.chat, self.state.settings, self._options.seed, tokens)
 
     # --- the run ---------------------------------------------------------------------------
 
@@ -343,7 +342,8 @@ class App:
         """What the panels are told now."""
         hud = self._hud()
         feed, state, header = self._feed, self.state, self._trace.header
-        if not feed.has_engine and header is not None:  # the controls tell, they do not act
+        recorded = feed.opened or not feed.has_engine
+        if recorded and header is not None:  # the controls tell, they do not act
             draft = PromptDraft(header.prompt, header.chat, None)
             state = replace(state, settings=hud.settings or header.settings, prompt=draft)
         live = feed.live or (header is None and feed.has_engine)
@@ -363,6 +363,9 @@ class App:
                 fault=feed.fault,
                 problem=feed.problem,
                 notice=feed.notice,
+                refusal=feed.refusal,
+                opened=feed.opened,
+                resumable=feed.can_resume,
             ),
             prompts=self._options.prompts,
             message=self._message if self._message_left > 0 else "",
@@ -386,7 +389,7 @@ class App:
                 return palette.run_files(query, (*self._options.run_folders, *own))
             case "save":
                 return palette.copy_of(query)
-        drafters = engine.drafters if engine is not None else ()
+        drafters = engine.drafters if engine is not None and not self._feed.opened else ()
         everything = palette.commands(state.settings, self._options.prompts, drafters)
         return palette.typed_size(query) + palette.matching(query, everything)
 

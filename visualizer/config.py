@@ -35,6 +35,8 @@ class ShowOptions:
     reduce_motion: bool = False
     advances: bool = True
     run_folders: tuple[Path, ...] = ()  # where the palette looks for run files
+    remember: bool = False  # whether replies may be remembered at all
+    replies: Path | None = None  # the folder they lie in
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,8 @@ class WindowOptions:
     verbose: bool = False
     run_folders: tuple[Path, ...] = ()
     preferences: Path | None = None  # the file they are kept in; None: nothing is kept
+    remember: bool = False
+    replies: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,8 @@ class Feed:
         self.engine: EngineState | None = None
         self.busy: EngineState | None = None  # what the engine prepares of the run to come
         self.problem: str | None = None  # why the run that was asked for did not come
+        self.refusal: str | None = None  # why the change that was asked for did not come
+        self._word: str | None = None  # of the engine to people, while all goes on
 
     # --- reading ---------------------------------------------------------------------------
 
@@ -52,7 +54,7 @@ class Feed:
 
     @property
     def notice(self) -> str | None:
-        return self._source.notice
+        return self._source.notice or self._word
 
     @property
     def has_engine(self) -> bool:
@@ -75,6 +77,11 @@ class Feed:
     def begun(self) -> int:
         """Rounds of the run on stage that were shown before it left the stage, if it did."""
         return self._shown if self.live else 0
+
+    @property
+    def opened(self) -> bool:
+        """A run file holds the stage of a show that has a live engine."""
+        return self._opened and self.has_engine
 
     @property
     def can_resume(self) -> bool:
@@ -100,7 +107,7 @@ class Feed:
         self.busy = None
         if isinstance(message, RunHeader):
             self._waiting, self._shown_before = Trace(header=message), 0
-            self.problem = None
+            self.problem = self.refusal = self._word = None
         else:
             self._extend(message)
 
@@ -108,11 +115,15 @@ class Feed:
         if state.phase in BUSY:
             self.busy = state
             return
+        if state.phase == "notice":
+            self._word = state.detail
+            return
         if state.phase == "refused":
             self.problem, self.busy = state.detail, None
             return
         kept = self.engine.drafters if self.engine is not None and not state.drafters else ()
         self.engine = replace(state, drafters=state.drafters or kept)
+        self.refusal = state.detail if state.phase == "ready" and state.detail else None
         if state.phase == "ready" and not self._asked and self._request is not None:
             self._ask(self._request)
 
@@ -163,7 +174,7 @@ class Feed:
             return
         if self._request is not None:
             self._request = replace(self._request, settings=settings)
-        self._asked_settings = settings
+        self._asked_settings, self.refusal = settings, None
         if self._asked:
             self._send(Change(settings))
 

@@ -72,6 +72,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("Program", "Leave a mode", act.Leave(), ("escape",)),
     Command("Program", "Reset what is remembered", act.ResetPreferences()),
     Command("Program", "Quit", act.Quit(), ("ctrl+q",)),
+    Command("Program", "Remember replies to my prompts, or not", act.ToggleRemember()),
+    Command("Program", "Forget the replies remembered", act.ForgetReplies()),
 )
 
 GESTURES: tuple[tuple[str, str], ...] = (

@@ -244,6 +244,8 @@ def source(what: Specimen, guess: Guess) -> str:
         return f"Copied by the {guess.source} drafter from position {guess.origin} of this text:"
     if guess.source == "store":
         return "Copied from the store of the target's earlier replies."
+    if guess.source == "memory":
+        return "Copied from an earlier reply to you, remembered on this machine."
     drafter = what.header.drafter if what.header is not None else ""
     by = f"{drafter} drafter" if drafter else "drafter"
     part = f" ({guess.source})" if guess.source not in ("model", drafter) else ""

@@ -66,6 +66,16 @@ def scene_named(catalog: Iterable[Scene], slug: str) -> Scene:
     return scenes[slug]
 
 
+def request_of(state: ViewState, options: ShowOptions) -> Start:
+    """The run that the prompt box and the settings ask for."""
+    draft, prompts, tokens = state.prompt, options.prompts, options.max_new_tokens
+    if draft.curated is not None and draft.curated < len(prompts):
+        tokens = min(tokens, prompts[draft.curated].max_new_tokens)
+    # A curated prompt is there to show how guessing goes, not how a reply is repeated.
+    remember = options.remember and state.remember and draft.curated is None
+    return Start(draft.text, draft.chat, state.settings, options.seed, tokens, remember=remember)
+
+
 def opening_request(options: ShowOptions) -> Start | None:
     """The first live run of a show: its first curated prompt, if there is one."""
     if not options.prompts:

@@ -11,6 +11,7 @@ from pathlib import Path
 from engine.prompts import Prompt
 from engine.trace import Settings
 from visualizer import actions as act
+from visualizer import dial
 from visualizer.actions import Action
 from visualizer.clock import SPEEDS
 from visualizer.keymap import COMMANDS, keys_of
@@ -68,9 +69,17 @@ def commands(
         (f"Temperature {tenths / 10:g}", replace(settings, temperature=tenths / 10))
         for tenths in range(16)
     ]
+    dials = [
+        Entry(
+            f"Draft quality through {each}: {dial.MEANS[each]}", "",
+            act.ChooseDial(each, dial.entered(each, settings, drafters)),
+        )
+        for each in dial.offered(drafters)
+    ]  # fmt: skip
     other = "Target only" if settings.speculative else "Speculative decoding"
     changes.append((other, replace(settings, speculative=not settings.speculative)))
-    return (*named, *looks, *runs, *(Entry(t, "", act.ChangeSettings(s)) for t, s in changes))
+    chosen = (Entry(title, "", act.ChangeSettings(made)) for title, made in changes)
+    return (*named, *looks, *runs, *chosen, *dials)
 
 
 def _shot_size(size: tuple[int, int] | None) -> Entry:

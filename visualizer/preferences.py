@@ -17,6 +17,7 @@ from typing import Any
 import platformdirs
 
 from visualizer.clock import SPEEDS, PlaybackClock
+from visualizer.dial import DIALS, Dial
 from visualizer.stage.theme import THEMES
 from visualizer.stage.view import PRESETS, QUALITIES, Preset, Quality
 from visualizer.state import SHOT_SIDES, UI_SCALES, ViewState
@@ -41,6 +42,8 @@ class Preferences:
     shot_size: tuple[int, int] | None = None  # of screenshots; None: the window's
     shot_alpha: bool = False
     folder: str = ""
+    dial: Dial = "noise"
+    remember: bool = True
 
 
 def of(state: ViewState, clock: PlaybackClock) -> Preferences:
@@ -56,6 +59,8 @@ def of(state: ViewState, clock: PlaybackClock) -> Preferences:
         shot_size=state.shot_size,
         shot_alpha=state.shot_alpha,
         folder=state.folder,
+        dial=state.dial,
+        remember=state.remember,
     )
 
 
@@ -72,6 +77,8 @@ def applied(state: ViewState, preferences: Preferences) -> ViewState:
         shot_size=preferences.shot_size,
         shot_alpha=preferences.shot_alpha,
         folder=preferences.folder,
+        dial=preferences.dial,
+        remember=preferences.remember,
     )
 
 
@@ -158,6 +165,8 @@ def _makes_sense(name: str, value: Any) -> bool:
             return value is None or value in QUALITIES
         case "preset":
             return value in PRESETS
+        case "dial":
+            return value in DIALS
         case "folder":
             return isinstance(value, str)
     return isinstance(value, bool)

@@ -1,9 +1,10 @@
-"""Run files opened and saved by hand. Whatever goes wrong is one sentence."""
+"""Run files opened and saved by hand, and replies forgotten. What goes wrong is one sentence."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from engine import replies
 from engine.codec import CodecError, iter_lines, read_run
 from engine.trace import Trace
 from visualizer.errors import VisualizerError
@@ -22,6 +23,15 @@ def read(path: Path) -> Trace:
     except CodecError as error:
         reason = str(error)
     raise RunFileError(f"{path.name} was not opened: {reason}.")
+
+
+def forget_replies(folder: Path | None) -> str:
+    """Remove the replies that are remembered; what came of it, in one sentence."""
+    try:
+        found = replies.forget(folder) if folder is not None else 0
+    except OSError as error:
+        return f"The replies could not be removed: {error.strerror or error}."
+    return "The replies remembered are gone." if found else "No reply is remembered."
 
 
 def save(run: Trace, path: Path) -> str:

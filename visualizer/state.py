@@ -8,6 +8,7 @@ from typing import Literal, get_args
 
 from engine.trace import Settings
 from visualizer import actions as act
+from visualizer.dial import Dial
 from visualizer.stage.theme import THEMES
 from visualizer.stage.view import PRESETS, Orbit, Preset, Quality
 
@@ -63,6 +64,8 @@ class ViewState:
     shot_size: tuple[int, int] | None = None  # of screenshots, pixels; None: the window's
     shot_alpha: bool = False  # screenshots are transparent where nothing stands
     folder: str = ""  # where a run file was last opened or saved
+    dial: Dial = "noise"  # what the quality slider acts through
+    remember: bool = True  # replies to one's own prompts
     settings: Settings = field(default_factory=Settings)
     prompt: PromptDraft = field(default_factory=PromptDraft)
 
@@ -124,7 +127,12 @@ def reduce(state: ViewState, action: act.ViewAction) -> ViewState:
         case act.ChoosePrompt(index, text, chat):
             return replace(state, prompt=PromptDraft(text, chat, index))
         case act.ChangeSettings(settings):
-            return replace(state, settings=within_range(settings))
+            dial = state.dial if settings.quality >= 100 else "noise"
+            return replace(state, settings=within_range(settings), dial=dial)
+        case act.ChooseDial(dial, settings):
+            return replace(state, settings=within_range(settings), dial=dial)
+        case act.ToggleRemember():
+            return replace(state, remember=not state.remember)
 
 
 def left(state: ViewState) -> ViewState:

@@ -75,6 +75,8 @@ class Window:
             seed=options.seed,
             max_new_tokens=options.max_new_tokens,
             run_folders=options.run_folders,
+            remember=options.remember,
+            replies=options.replies,
         )
         first = options.quality or default_quality(context)
         self._governor = None if options.quality else Governor(first)

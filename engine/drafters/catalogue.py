@@ -25,11 +25,14 @@ from engine.drafters.model import DraftRunner, LayerSkipDrafter, ModelDrafter, S
 from engine.drafters.ngram import NGramDrafter
 from engine.drafters.proposal import Drafter
 from engine.drafters.retrieval import HybridDrafter, RetrievalDrafter
-from engine.drafters.suffix_index import SuffixIndex
+from engine.drafters.suffix_index import Layers, SuffixIndex
 from engine.lowbit import LADDER, Width
 
 FUSED = ("eagle", "eagle-middle", "eagle-early", "mtp")
 """Drafters that read the target's features: one of them at three points of its training."""
+
+STORE = ("retrieval", "store.npz")
+"""The shipped replies, within the folder of drafters."""
 
 _LAYER_SKIP = re.compile(r"layer-skip-(\d+)")
 
@@ -57,16 +60,18 @@ class Makers:
 class Catalogue:
     """Drafters for one target, each made once. `folder` None leaves out those made of its text."""
 
-    def __init__(self, makers: Makers, folder: Path | None) -> None:
+    def __init__(self, makers: Makers, folder: Path | None, remembers: bool = False) -> None:
+        """`remembers`: runs come with a memory of earlier replies, which lookups can begin from."""
         self._makers = makers
         self._folder = folder
+        self._remembers = remembers
         self._made: dict[str, Drafter] = {}
 
     @property
     def names(self) -> tuple[str, ...]:
         """What can be chosen; any other ``layer-skip-N`` can be too."""
         copies = tuple(name for name, width in LADDER.items() if self._can_copy(width))
-        lookups = ("retrieval",) if self._has("retrieval", "store.npz") else ()
+        lookups = ("retrieval",) if self._remembers or self._has(*STORE) else ()
         small = ("small",) if self._has("small", "config.json") else ()
         fused = tuple(name for name in FUSED if self._has(name, "config.json"))
         medusa = ("medusa",) if self._has("medusa", "config.json") else ()
@@ -109,7 +114,10 @@ class Catalogue:
 
     @cached_property
     def _retrieval(self) -> RetrievalDrafter:
-        return RetrievalDrafter(SuffixIndex.load(self._shipped / "retrieval" / "store.npz"))
+        ships = self._has(*STORE)
+        return RetrievalDrafter(
+            SuffixIndex.load(self._shipped.joinpath(*STORE)) if ships else Layers()
+        )
 
     @cached_property
     def _small(self) -> ModelDrafter:

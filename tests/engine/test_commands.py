@@ -60,7 +60,7 @@ def test_options_that_are_not_given_are_the_defaults_of_a_run() -> None:
     parser = argparse.ArgumentParser()
     arguments.add_run(parser)
     args = parser.parse_args(["--prompt", "x"])
-    assert commands.start_of(args) == Start("x")
+    assert commands.start_of(args) == Start("x", remember=True)
 
 
 def test_drafter_none_is_the_target_alone() -> None:

@@ -477,6 +477,12 @@ class ProvingEngine:
     def beside(self) -> SlowProof:
         return self._proof
 
+    def remember(self) -> None:
+        pass
+
+    def take_notice(self) -> str:
+        return ""
+
 
 def test_a_request_waits_for_one_pass_of_a_proof_at_most(run_header: RunHeader) -> None:
     said: list[Message] = []
@@ -554,6 +560,12 @@ class BrokenEngine:
 
     def beside(self) -> None:
         return None
+
+    def remember(self) -> None:
+        pass
+
+    def take_notice(self) -> str:
+        return ""
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import replace
 
 from imgui_bundle import imgui
 
 from engine.trace import RunHeader, Settings
 from visualizer import actions as act
-from visualizer.ui import engine_card, explain, histogram, widgets
+from visualizer.ui import engine_card, explain, histogram, quality, rows, sampling, widgets
 from visualizer.ui.layout import Rect
 from visualizer.ui.model import UiModel
 from visualizer.ui.panel import Ui
@@ -19,7 +17,6 @@ from visualizer.ui.style import SMALL_SIZE
 SLIDER_K = (1.0, 8.0)
 SLIDER_TEMPERATURE = 1.5
 HISTOGRAM_HEIGHT = (138.0, 270.0)  # least and most, design pixels
-ASIDE = 46.0  # width of a small switch beside a field, design pixels
 COMPACT = 760.0  # design pixels: a dock less high leaves remarks to tooltips
 
 
@@ -28,15 +25,17 @@ def draw(ui: Ui, rect: Rect, model: UiModel) -> None:
     with widgets.panel("dock", rect, scrolls=True):
         _title(ui, model)
         engine_card.draw(ui, model.engine)
-        imgui.begin_disabled(not model.engine.expected)  # a recording only shows its settings
+        # A recording only shows its settings.
+        imgui.begin_disabled(not model.engine.expected or model.engine.opened)
         _mode(ui, model.state.settings)
         _drafter(ui, model, compact)
         _k(ui, model, compact)
-        _quality(ui, model.state.settings)
+        quality.draw(ui, model, compact)
         _temperature(ui, model.state.settings)
+        sampling.draw(ui, model.state.settings)
         _prompt(ui, model, lines=2 if compact else 3)
         imgui.end_disabled()
-        _space(ui, 2)
+        rows.space(ui, 2)
         room = imgui.get_content_region_avail().y - 4 * ui.style.unit
         least, most = (height * ui.style.unit for height in HISTOGRAM_HEIGHT)
         if room > most:
@@ -54,7 +53,7 @@ def _title(ui: Ui, model: UiModel) -> None:
         with widgets.font(ui.style, SMALL_SIZE):
             widgets.text(widgets.elided(line, imgui.get_content_region_avail().x), palette.dim)
             imgui.set_item_tooltip(f"{line}\nkernel: {header.kernel}")
-    _space(ui, 2)
+    rows.space(ui, 2)
 
 
 def _mode(ui: Ui, settings: Settings) -> None:
@@ -72,7 +71,7 @@ def _drafter(ui: Ui, model: UiModel, compact: bool) -> None:
     choices = ("auto", *(name for name in (engine.drafters if engine else ()) if name != "auto"))
     if settings.drafter not in choices:
         choices = (*choices, settings.drafter)
-    _space(ui, 1)
+    rows.space(ui, 1)
     imgui.set_next_item_width(-1)
     imgui.begin_disabled(not settings.speculative)
     if imgui.begin_combo("##drafter", _drafter_name(settings.drafter, model)):
@@ -83,12 +82,14 @@ def _drafter(ui: Ui, model: UiModel, compact: bool) -> None:
         imgui.end_combo()
     imgui.end_disabled()
     ui.mark("drafter")
+    if settings.drafter == "n-gram":
+        sampling.match(ui, settings)
     header = _auto_header(model) if settings.drafter == "auto" else None
     reason = header.drafter_reason if header is not None else ""
     if reason and compact:
         imgui.set_item_tooltip(reason)
     elif reason:
-        _note(ui, reason, lines=2)
+        rows.note(ui, reason, lines=2)
 
 
 def _drafter_name(name: str, model: UiModel) -> str:
@@ -106,7 +107,7 @@ def _k(ui: Ui, model: UiModel, compact: bool) -> None:
     """K, by hand or left to the engine: then the dial shows the K of the present round, and why."""
     settings, hud = model.state.settings, model.hud
     now = hud.settings.k if settings.auto_k and hud.settings is not None else settings.k
-    value = _dial(
+    value = rows.dial(
         ui, "k", "Guesses, K", f"{now}", now, SLIDER_K, 1.0, enabled=settings.speculative,
         aside=lambda: _auto_k(ui, settings, now, hud.k_reason),
         why=explain.guesses(hud.stats, now),
@@ -114,13 +115,13 @@ def _k(ui: Ui, model: UiModel, compact: bool) -> None:
     if value is not None:
         ui.emit(act.ChangeSettings(replace(settings, k=round(value), auto_k=False)))
     if settings.chooses_k and hud.k_reason and not compact:
-        _note(ui, hud.k_reason, lines=2)
+        rows.note(ui, hud.k_reason, lines=2)
 
 
 def _auto_k(ui: Ui, settings: Settings, now: int, reason: str) -> None:
     """The switch beside the field: on, the engine chooses; off, the K it had last stays."""
     chosen = 0 if settings.auto_k else -1
-    pressed = widgets.segmented(ui.style, "auto-k", ("auto",), chosen, ASIDE * ui.style.unit)
+    pressed = widgets.segmented(ui.style, "auto-k", ("auto",), chosen, rows.ASIDE * ui.style.unit)
     ui.mark("auto-k")
     does = "As many guesses as pay, by what the rounds so far have measured"
     imgui.set_item_tooltip(f"{reason}\n{does}" if settings.auto_k and reason else does)
@@ -128,19 +129,8 @@ def _auto_k(ui: Ui, settings: Settings, now: int, reason: str) -> None:
         ui.emit(act.ChangeSettings(replace(settings, k=now, auto_k=not settings.auto_k)))
 
 
-def _quality(ui: Ui, settings: Settings) -> None:
-    value = _dial(
-        ui, "quality", "Draft quality", f"{settings.quality:.0f} %", settings.quality,
-        (0.0, 100.0), 1.0, enabled=settings.speculative, why=explain.quality(settings.quality),
-    )  # fmt: skip
-    if value is not None:
-        ui.emit(act.ChangeSettings(replace(settings, quality=value)))
-    weight = settings.quality / 100
-    _note(ui, f"noise: guesses drawn from w·draft + (1_−_w)·unigram, w_=_{weight:.2f}")
-
-
 def _temperature(ui: Ui, settings: Settings) -> None:
-    value = _dial(
+    value = rows.dial(
         ui, "temperature", "Temperature", f"{settings.temperature:.2f}", settings.temperature,
         (0.0, SLIDER_TEMPERATURE), 0.05, why=explain.temperature(settings.temperature),
     )  # fmt: skip
@@ -150,7 +140,7 @@ def _temperature(ui: Ui, settings: Settings) -> None:
 
 def _prompt(ui: Ui, model: UiModel, lines: int) -> None:
     draft, unit = model.state.prompt, ui.style.unit
-    _space(ui, 3)
+    rows.space(ui, 3)
     if model.prompts:
         _curated(ui, model)
     width = imgui.get_content_region_avail().x
@@ -189,7 +179,8 @@ def _curated(ui: Ui, model: UiModel) -> None:
 def _start(ui: Ui, model: UiModel) -> None:
     engine = model.engine
     blank = not model.state.prompt.text.strip()
-    blocked = blank or not engine.expected or engine.fault is not None
+    recorded = engine.opened or not engine.expected
+    blocked = blank or recorded or engine.fault is not None
     imgui.begin_disabled(blocked or engine.starting)
     imgui.push_style_color(imgui.Col_.button, imgui.ImVec4(*ui.style.role("committed")))
     imgui.push_style_color(imgui.Col_.text, imgui.ImVec4(1.0, 1.0, 1.0, 1.0))
@@ -205,80 +196,9 @@ def _start(ui: Ui, model: UiModel) -> None:
     ui.mark("start")
     if imgui.is_item_hovered(imgui.HoveredFlags_.allow_when_disabled):
         imgui.set_tooltip(
-            "This window replays a recorded run"
-            if not engine.expected
+            "A recorded run is on stage"
+            if recorded
             else "Type a prompt first"
             if blank
             else "Ctrl+Enter"
         )
-
-
-# --- rows ----------------------------------------------------------------------------------
-
-
-def _dial(
-    ui: Ui,
-    name: str,
-    label: str,
-    shown: str,
-    value: float,
-    span: tuple[float, float],
-    step: float,
-    enabled: bool = True,
-    aside: Callable[[], None] | None = None,
-    why: explain.Lines = (),
-) -> float | None:
-    """A label, a field to type the value into, and a slider; returns a newly chosen value.
-
-    `aside` draws a control of width `ASIDE` before the field; `why` is told at the label.
-    """
-    _space(ui, 1)
-    imgui.begin_disabled(not enabled)
-    unit = ui.style.unit
-    width = 58 * unit
-    room = imgui.get_content_region_avail().x - width
-    imgui.align_text_to_frame_padding()
-    left = imgui.get_cursor_pos_x()
-    taken = (ASIDE + 6) * unit if aside is not None else 0.0
-    widgets.text(widgets.elided(label, room - taken - 4 * unit), ui.style.palette.text)
-    ui.mark(f"{name}-label")
-    if why and imgui.is_item_hovered(imgui.HoveredFlags_.allow_when_disabled):
-        widgets.explanation(ui.style, why)
-    if aside is not None:
-        imgui.same_line(left + room - taken)
-        aside()
-    imgui.same_line(left + room)
-    imgui.set_next_item_width(width)
-    _, typed = imgui.input_text(f"##{name}-field", shown, imgui.InputTextFlags_.auto_select_all)
-    entered = _number(typed) if imgui.is_item_deactivated_after_edit() else None
-    ui.mark(f"{name}-field")
-    dragged = widgets.slider(ui.style, name, value, *span, step)
-    ui.mark(name)
-    imgui.end_disabled()
-    return dragged if dragged is not None else entered
-
-
-def _number(typed: str) -> float | None:
-    """What a person typed as a number ("40 %", "0,7"), or None if it is none."""
-    try:
-        value = float(typed.strip().rstrip("%").strip().replace(",", "."))
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
-
-
-def _note(ui: Ui, words: str, lines: int = 3) -> None:
-    """A small dim remark under a control, cut after some lines; the rest is in its tooltip.
-
-    An underscore stands for a space that no line may break at.
-    """
-    words = words.replace("_", "\u00a0")
-    with widgets.font(ui.style, SMALL_SIZE):
-        fitting = widgets.fitted(words, imgui.get_content_region_avail().x, lines)
-        widgets.text(fitting, ui.style.palette.dim)
-        if fitting.endswith("…"):
-            imgui.set_item_tooltip(words)
-
-
-def _space(ui: Ui, height: float) -> None:
-    imgui.dummy(imgui.ImVec2(0, height * ui.style.unit))

@@ -7,6 +7,7 @@ from imgui_bundle import imgui
 from engine.terminal import duration
 from engine.trace import EngineState
 from visualizer import actions as act
+from visualizer.keymap import keys_of
 from visualizer.ui import widgets
 from visualizer.ui.model import EngineView
 from visualizer.ui.panel import Ui
@@ -22,6 +23,8 @@ _PHASES = {
 
 def draw(ui: Ui, engine: EngineView) -> None:
     """Nothing while all is well and ready."""
+    if engine.opened:
+        _opened(ui, engine)
     if engine.fault is not None:
         _failure(ui, "The engine stopped", engine.fault, restart=True)
     elif engine.state is not None and engine.state.phase == "failed":
@@ -32,9 +35,31 @@ def draw(ui: Ui, engine: EngineView) -> None:
         _progress(ui, engine.state)
     elif engine.busy is not None:
         _progress(ui, engine.busy)
-    if engine.notice is not None:
-        with widgets.font(ui.style, SMALL_SIZE):
-            widgets.wrapped(engine.notice, ui.style.palette.warning)
+    for words in (engine.refusal, engine.notice):
+        if words is not None:
+            with widgets.font(ui.style, SMALL_SIZE):
+                widgets.wrapped(words, ui.style.ink("warning"))
+                ui.mark("refusal" if words == engine.refusal else "notice")
+
+
+def _opened(ui: Ui, engine: EngineView) -> None:
+    """A run file is on stage: whose settings are shown, and the way back."""
+    palette = ui.style.palette
+    imgui.begin_child(
+        "opened-card",
+        imgui.ImVec2(0, 0),
+        imgui.ChildFlags_.auto_resize_y | imgui.ChildFlags_.borders,
+    )
+    widgets.text("A run file is on stage", palette.text)
+    with widgets.font(ui.style, SMALL_SIZE):
+        waits = "the live run waits." if engine.resumable else "no live run waits yet."
+        widgets.wrapped(f"The settings below are its own; {waits}", palette.dim)
+    if engine.resumable:
+        if imgui.button("Back to the live run##opened", imgui.ImVec2(-1, 0)):
+            ui.emit(act.ShowLive())
+        imgui.set_item_tooltip(keys_of(act.ShowLive()))
+        ui.mark("resume")
+    imgui.end_child()
 
 
 def _failure(ui: Ui, title: str, reason: str, restart: bool) -> None:

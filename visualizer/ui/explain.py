@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from engine.stats import Stats
 from engine.trace import Baseline, RunProof, Scored
+from visualizer.dial import MEANS, Dial, Stop
 from visualizer.stage.hud import Hud
 from visualizer.stage.schedule import PASS
 
@@ -126,6 +127,49 @@ def quality(percent: float) -> Lines:
         f"Each guess is drawn from {weight:.2f} × draft law + {1 - weight:.2f} × unigram law",
         "Worse guesses, the same text: what is written keeps the target's law at any quality.",
     )
+
+
+def dials(offered: Sequence[Dial]) -> Lines:
+    """What the switch beneath the quality slider offers."""
+    return ("What the slider acts through", *(f"{each}: {MEANS[each]}" for each in offered))
+
+
+def ladder(dial: Dial, stops: Sequence[Stop]) -> Lines:
+    names = ", ".join(stop.drafter for stop in stops)
+    return (
+        f"The slider chooses the drafter by {MEANS[dial]}",
+        f"From the worst guesser to the best: {names}.",
+        "No noise is mixed in. The text keeps the target's law with each of them.",
+    )
+
+
+def match(shortest: int, longest: int) -> Lines:
+    return (
+        f"The last {longest} tokens are looked for earlier in this text, then fewer, down to"
+        f" {shortest}" if shortest < longest else f"The last {longest} tokens are looked for"
+        " earlier in this text",
+        "What followed their latest occurrence is proposed. Short matches guess more often,"
+        " long ones better.",
+    )  # fmt: skip
+
+
+SAMPLING: dict[str, Lines] = {
+    "top-k": (
+        "Only the k likeliest tokens can be drawn",
+        "0 or off: all of them.",
+    ),
+    "top-p": (
+        "Only the likeliest tokens that make up this share of the law", "1 or off: all of them."
+    ),
+    "min-p": (
+        "Only tokens with at least this share of the likeliest one's probability",
+        "0 or off: all of them.",
+    ),
+    "penalty": (
+        "Logits of tokens that the text has already are divided by it",
+        "1 or off: none. Above 1 it repeats itself less, also at temperature 0.",
+    ),
+}  # fmt: skip
 
 
 def temperature(value: float) -> Lines:

@@ -26,6 +26,9 @@ class EngineView:
     fault: str | None = None  # the process is gone
     problem: str | None = None  # the run asked for did not come
     notice: str | None = None  # the run goes on, but people should know
+    refusal: str | None = None  # why a change of settings did not come
+    opened: bool = False  # a run file holds the stage
+    resumable: bool = False  # with a live run behind it
 
 
 Outline = tuple[float, float, float, float]

@@ -181,11 +181,12 @@ def icon_button(style: Style, icon: Icon, size: float, tip: str, active: bool = 
 
 
 def slider(
-    style: Style, name: str, value: float, low: float, high: float, step: float
+    style: Style, name: str, value: float | None, low: float, high: float, step: float
 ) -> float | None:
     """A thin line with a knob across the panel; returns the new value while it is dragged.
 
-    Values are multiples of `step` above `low`; a value outside shows at the nearer end.
+    Values are multiples of `step` above `low`; a value outside shows at the nearer end, and None
+    as no knob at all.
     """
     unit, palette = style.unit, style.palette
     corner = imgui.get_cursor_screen_pos()
@@ -195,32 +196,86 @@ def slider(
     room = width - 2 * knob
     chosen = None
     if imgui.is_item_active():
-        share = (imgui.get_mouse_pos().x - corner.x - knob) / max(room, 1.0)
-        wanted = low + round(min(max(share, 0.0), 1.0) * (high - low) / step) * step
-        chosen = wanted if abs(wanted - value) > step / 2 else None
+        wanted = _pointed(corner.x + knob, room, low, high, step)
+        chosen = wanted if value is None or abs(wanted - value) > step / 2 else None
     elif imgui.get_io().nav_active and imgui.is_item_focused():
         chosen = _stepped(value, low, high, step)
     lit = imgui.is_item_active() or imgui.is_item_hovered()
     shown = value if chosen is None else chosen
-    x = corner.x + knob + room * min(max((shown - low) / (high - low), 0.0), 1.0)
+    share = 0.0 if shown is None else min(max((shown - low) / (high - low), 0.0), 1.0)
+    x = corner.x + knob + room * share
     y = corner.y + height / 2
     strength = imgui.get_style().alpha  # follows begin_disabled
-    _track(style, corner.x, x, corner.x + width, y, strength)
+    _track(style, corner.x, x if shown is not None else corner.x, corner.x + width, y, strength)
     count = round((high - low) / step)
     if count <= 12:
         _ticks(style, corner.x + knob, room, y + 8 * unit, count, strength)
+    if shown is None:
+        return chosen
     ring = mixed(palette.accent, palette.text, 0.6 if lit else 0.0)
     canvas = imgui.get_window_draw_list()
     canvas.add_circle_filled(imgui.ImVec2(x, y), knob, u32(faded(ring, strength)))
     return chosen
 
 
-def _stepped(value: float, low: float, high: float, step: float) -> float | None:
-    """The value an arrow key leads to, for whoever came to the slider by keyboard."""
+def range_slider(
+    style: Style, name: str, values: tuple[int, int], low: int, high: int
+) -> tuple[int, int] | None:
+    """A slider with two knobs, whole numbers: the one nearer to where it is pressed is moved.
+
+    Arrow keys move the right knob, and with Shift the left one.
+    """
+    unit, palette = style.unit, style.palette
+    corner = imgui.get_cursor_screen_pos()
+    width, height = imgui.get_content_region_avail().x, 22 * unit
+    area(f"##{name}", width, height)
+    knob = 8 * unit
+    room = width - 2 * knob
+    first, last = values
+    chosen = values
+    if imgui.is_item_active():
+        wanted = round(_pointed(corner.x + knob, room, low, high, 1))
+        held, kept = imgui.get_id(name), imgui.get_state_storage()
+        if imgui.is_item_activated():
+            nearer = abs(wanted - first) < abs(wanted - last) or wanted < first
+            kept.set_bool(held, nearer)
+        left = kept.get_bool(held)
+        chosen = (min(wanted, last), last) if left else (first, max(wanted, first))
+    elif imgui.get_io().nav_active and imgui.is_item_focused():
+        if imgui.get_io().key_shift:
+            chosen = (round(_stepped(first, low, last, 1) or first), last)
+        else:
+            chosen = (first, round(_stepped(last, first, high, 1) or last))
+    lit = imgui.is_item_active() or imgui.is_item_hovered()
+    xs = [corner.x + knob + room * (each - low) / (high - low) for each in chosen]
+    y = corner.y + height / 2
+    strength = imgui.get_style().alpha  # follows begin_disabled
+    _track(style, corner.x, corner.x, corner.x + width, y, strength)
+    _track(style, xs[0], xs[1], xs[1], y, strength)
+    _ticks(style, corner.x + knob, room, y + 8 * unit, high - low, strength)
+    ring = u32(faded(mixed(palette.accent, palette.text, 0.6 if lit else 0.0), strength))
+    for x in xs:
+        imgui.get_window_draw_list().add_circle_filled(imgui.ImVec2(x, y), knob, ring)
+    return chosen if chosen != values else None
+
+
+def _pointed(left: float, room: float, low: float, high: float, step: float) -> float:
+    """The value under the pointer, of a slider from `left` on."""
+    share = (imgui.get_mouse_pos().x - left) / max(room, 1.0)
+    return low + round(min(max(share, 0.0), 1.0) * (high - low) / step) * step
+
+
+def _stepped(value: float | None, low: float, high: float, step: float) -> float | None:
+    """The value an arrow key leads to, for whoever came to the slider by keyboard.
+
+    Without a value it is the highest one.
+    """
     imgui.set_item_key_owner(imgui.Key.left_arrow)
     imgui.set_item_key_owner(imgui.Key.right_arrow)
     steps = int(imgui.is_key_pressed(imgui.Key.right_arrow))
     steps -= int(imgui.is_key_pressed(imgui.Key.left_arrow))
+    if value is None:
+        return high if steps else None
     wanted = min(max(value + steps * step, low), high)
     return wanted if steps and wanted != value else None
 
@@ -245,24 +300,33 @@ def _ticks(style: Style, left: float, room: float, y: float, count: int, strengt
 
 
 def segmented(
-    style: Style, name: str, labels: tuple[str, ...], chosen: int, width: float = 0.0
+    style: Style,
+    name: str,
+    labels: tuple[str, ...],
+    chosen: int,
+    width: float = 0.0,
+    small: bool = False,
 ) -> int | None:
     """Joined buttons of which one is chosen; returns the index pressed, or None.
 
-    `width` in window units, 0 for all that is left. The chosen one is also set in bold.
+    `width` in window units, 0 for all that is left. The chosen one is also set in bold. They are
+    equally wide, unless one needs more room than that.
     """
     palette = style.palette
     full = width or imgui.get_content_region_avail().x
-    each = full / len(labels)
+    text_size = SMALL_SIZE if small else BASE_SIZE
+    height = 21 * style.unit if small else imgui.get_frame_height()
+    with font(style, text_size, bold=True):
+        widths = _shared(full, [imgui.calc_text_size(label).x + 6 for label in labels])
     corner = imgui.get_cursor_screen_pos()
-    height = imgui.get_frame_height()
     canvas = imgui.get_window_draw_list()
     far = imgui.ImVec2(corner.x + full, corner.y + height)
     canvas.add_rect_filled(corner, far, u32(palette.raised), 5 * style.unit)
     imgui.begin_group()
-    pressed = None
-    for index, label in enumerate(labels):
-        at = imgui.ImVec2(corner.x + index * each, corner.y)
+    pressed, x = None, corner.x
+    for index, (label, each) in enumerate(zip(labels, widths, strict=True)):
+        at = imgui.ImVec2(x, corner.y)
+        x += each
         imgui.set_cursor_screen_pos(at)
         if area(f"##{name}{index}", each, height):
             pressed = index
@@ -271,13 +335,21 @@ def segmented(
             fill = mixed(palette.raised, style.role("committed"), share)
             end = imgui.ImVec2(at.x + each, at.y + height)
             canvas.add_rect_filled(at, end, u32(fill), 5 * style.unit)
-        with font(style, BASE_SIZE, bold=index == chosen):
+        with font(style, text_size, bold=index == chosen):
             shown = elided(label, each - 4)
             size = imgui.calc_text_size(shown)
             place = imgui.ImVec2(at.x + (each - size.x) / 2, at.y + (height - size.y) / 2)
             canvas.add_text(place, u32(palette.text if index == chosen else palette.dim), shown)
     imgui.end_group()
     return pressed
+
+
+def _shared(full: float, wanted: list[float]) -> list[float]:
+    """`full` dealt out in equal parts; by what each wants where an equal part is too little."""
+    each = full / len(wanted)
+    if max(wanted) <= each:
+        return [each] * len(wanted)
+    return [full * one / sum(wanted) for one in wanted]
 
 
 def fitted(words: str, width: float, lines: int) -> str:
