@@ -134,7 +134,23 @@ def doctor(args: argparse.Namespace) -> int:
     """Both halves of the report; code 1 when something needed is missing."""
     from visualizer import doctor as pictures
 
+    if args.frames:
+        return _frames(as_json=args.json)
     return commands.doctor(pictures.checks(commands.ASSETS / "fonts"), as_json=args.json)
+
+
+def _frames(*, as_json: bool) -> int:
+    """What pictures take here, for `doctor --frames`."""
+    import scenes
+    from visualizer import frames
+
+    run = commands.opening_run()
+    if run is None:
+        raise commands.CommandError("There is no recorded run to draw pictures of.")
+    with terminal.Progress() as progress:
+        report = frames.measured(run, scenes.CATALOG, progress.frames)
+    print(frames.as_json(report) if as_json else frames.as_text(report))
+    return 0
 
 
 def _show(source: EventSource, args: argparse.Namespace) -> int:
@@ -150,6 +166,8 @@ def _show(source: EventSource, args: argparse.Namespace) -> int:
         run_folders=folders,
         preferences=kept,
         replies=commands.replies_folder(),
+        profile=args.profile,
+        profile_file=args.profile_to,
     )
     if source.live:
         options = replace(

@@ -226,6 +226,7 @@ def add_prompt(parser: argparse.ArgumentParser, *, required: bool) -> None:
 
 
 def add_window(parser: argparse.ArgumentParser) -> None:
+    add_profile(parser)
     add_settings(parser)
     add_memory(parser)
     add_engine(parser)
@@ -233,9 +234,20 @@ def add_window(parser: argparse.ArgumentParser) -> None:
 
 def add_replay(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", type=Path, metavar="RUN.jsonl")
+    add_profile(parser)
+
+
+def add_profile(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--profile", action="store_true", help="show what pictures take")
+    parser.add_argument(
+        "--profile-to", type=Path, metavar="FILE", help="and write it there, a JSON line a minute"
+    )
 
 
 def add_doctor(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--frames", action="store_true", help="draw pictures and say what they take"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 

@@ -6,10 +6,10 @@ other exact fractions. It knows no window library and draws into the renderer's 
 
 from __future__ import annotations
 
-import math
+import time
 from collections.abc import Callable
 from dataclasses import replace
-from math import tan
+from itertools import pairwise
 from pathlib import Path
 
 from visualizer import actions as act
@@ -19,13 +19,14 @@ from visualizer.clock import PlaybackClock, carried_out
 from visualizer.config import HOLD_SECONDS, Badge, ShowOptions
 from visualizer.feed import Feed
 from visualizer.furniture import Furniture
+from visualizer.meter import PARTS
 from visualizer.microscope import Specimen
 from visualizer.opening import empty_stage, first_state, nothing_to_tell, request_of
 from visualizer.palette import Entry
 from visualizer.preferences import Preferences, applied
 from visualizer.render.imgui_pass import ImguiPass
 from visualizer.render.renderer import Renderer
-from visualizer.stage import pick
+from visualizer.sight import Sight
 from visualizer.stage.frame import Frame
 from visualizer.stage.hud import Hud
 from visualizer.stage.scene import Scene
@@ -34,7 +35,7 @@ from visualizer.stage.timeline import Timeline
 from visualizer.stage.view import View
 from visualizer.state import PromptDraft, ViewState, left, reduce
 from visualizer.ui.layout import Layout, arrange
-from visualizer.ui.model import EngineView, Outline, UiModel
+from visualizer.ui.model import EngineView, UiModel
 from visualizer.ui.overlay import Overlay
 
 MESSAGE_SECONDS = 4.0
@@ -63,6 +64,8 @@ class App:
         self.renderer = renderer
         self.overlay = overlay
         self.clock = PlaybackClock()
+        self.spent: dict[str, float] = {}  # seconds the last picture took, by part
+        self.profile: tuple[str, ...] = ()  # lines of the overlay that tells such things
         self._scene = scene
         self._feed = feed
         self._options = options
@@ -85,8 +88,10 @@ class App:
 
     def step(self, elapsed: float) -> None:
         """Make the picture `elapsed` seconds after the last one."""
+        begun = time.perf_counter()
         self._poll()
         self._advance(elapsed)
+        self.spent["run"] = time.perf_counter() - begun
         for action in self.draw(elapsed):
             self.handle(action)
 
@@ -99,15 +104,22 @@ class App:
         if not panels:
             self.state = replace(chosen, ui_visible=False, selected=0, help_visible=False)
             self._pointer = None
+        times = [time.perf_counter()]
         try:
             frame = self._picture = self._frame()
+            times.append(time.perf_counter())
             self.renderer.draw(frame, self._layout().stage)
+            times.append(time.perf_counter())
             width, height = self.renderer.size
             size = (width / self._ratio, height / self._ratio)
             actions = self.overlay.frame(self.model(), size, self._ratio, elapsed)
         finally:
             self.state, self._pointer = chosen, pointer
+        times.append(time.perf_counter())
         self._pass.render(self.overlay.draw_data, self.renderer.picture)
+        times.append(time.perf_counter())
+        took = (after - before for before, after in pairwise(times))
+        self.spent.update(zip(PARTS[1:], took, strict=True))
         return actions
 
     def draw_with(self, renderer: Renderer, panels: bool) -> None:
@@ -121,6 +133,10 @@ class App:
             self.draw(panels=panels)
         finally:
             self.renderer, self._ratio = kept, ratio
+
+    def passes(self) -> dict[str, float]:
+        """Draw the stage of this moment once more and say how many seconds each pass took."""
+        return self.renderer.profile(self._frame(), self._layout().stage)
 
     def resize(self, width: int, height: int, ratio: float) -> None:
         """The picture is `width` x `height` pixels, `ratio` of them to a window unit."""
@@ -202,21 +218,13 @@ class App:
             case act.PointAt(at):
                 self._pointer = at
             case act.ClickAt(at):
-                self.handle(act.Select(self._under(at)))
+                self.handle(act.Select(self._sight.under(at)))
             case act.InspectNext(steps) if line is not None and selected:
                 self.handle(act.Select(microscope.next_to(line, selected, steps, now)))
             case act.Inspect() if selected:
                 self.handle(act.Select(0))
             case _ if line is not None:
                 self.handle(act.Select(microscope.first_of(line, now)))
-
-    def _under(self, at: tuple[float, float]) -> int:
-        """The pick id of what lies under a window position."""
-        if self._picture is None or self._timeline is None:
-            return 0
-        x, y = at[0] * self._ratio, at[1] * self._ratio
-        now = self._timeline.round_at(self.clock.t)
-        return pick.hit(self._picture, x, y, *self.renderer.size, now)
 
     def _run(self, action: RunAction) -> None:
         match action:
@@ -347,7 +355,8 @@ class App:
             draft = PromptDraft(header.prompt, header.chat, None)
             state = replace(state, settings=hud.settings or header.settings, prompt=draft)
         live = feed.live or (header is None and feed.has_engine)
-        pointed = self._under(self._pointer) if self._pointer is not None else 0
+        sight = self._sight
+        pointed = sight.under(self._pointer)
         return UiModel(
             state=state,
             clock=self.clock,
@@ -368,11 +377,12 @@ class App:
                 resumable=feed.can_resume,
             ),
             prompts=self._options.prompts,
+            profile=self.profile,
             message=self._message if self._message_left > 0 else "",
             renderer=str(self.renderer.context.info["GL_RENDERER"]),
             specimen=self._specimen(state.selected),
             pointed=self._specimen(pointed),
-            outlines=self._outlines(state.selected, pointed),
+            outlines=sight.outlines(state.selected, pointed),
             drawn=self._furniture.drawn,
             offers=self._offers(),
         )
@@ -398,33 +408,20 @@ class App:
             return None
         return microscope.specimen(self._timeline, self._trace.header, picked, self.clock.t)
 
-    def _outlines(self, *picked: int) -> tuple[Outline, ...]:
-        """Where these lie on the stage, window units."""
-        if self._picture is None:
-            return ()
-        found = (pick.outline(self._picture, each, *self.renderer.size) for each in picked)
-        ratio = self._ratio
-        return tuple(
-            (x0 / ratio, y0 / ratio, x1 / ratio, y1 / ratio)
-            for x0, y0, x1, y1 in (each for each in found if each is not None)
-        )
-
     # --- the mouse (input.Projection) ------------------------------------------------------
+
+    @property
+    def _sight(self) -> Sight:
+        now = self._timeline.round_at(self.clock.t) if self._timeline is not None else -1
+        return Sight(self._picture, self.renderer.size, self._ratio, now)
 
     def world_per_pixel(self) -> float:
         """World units at the subject per window unit."""
-        if self._picture is None:
-            return 0.0
-        camera = self._picture.camera
-        height = self.renderer.size[1] / self._ratio
-        return 2 * math.dist(camera.eye, camera.look_at) * tan(camera.fov / 2) / height
+        return self._sight.world_per_pixel()
 
     def offset_at(self, x: float, y: float) -> tuple[float, float]:
         """From the centre of the free rectangle to a window position, world units."""
-        width, height = (side / self._ratio for side in self.renderer.size)
-        x0, y0, x1, y1 = self.view().free
-        scale = self.world_per_pixel()
-        return ((x - width * (x0 + x1) / 2) * scale, (height * (1 - (y0 + y1) / 2) - y) * scale)
+        return self._sight.offset_at(x, y, self.view().free)
 
     def close(self) -> None:
         self._pass.release()

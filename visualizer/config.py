@@ -54,6 +54,8 @@ class WindowOptions:
     quality: Quality | None = None  # None: by the renderer found
     verbose: bool = False
     run_folders: tuple[Path, ...] = ()
+    profile: bool = False  # show what pictures take,
+    profile_file: Path | None = None  # and write it down, a line a minute
     preferences: Path | None = None  # the file they are kept in; None: nothing is kept
     remember: bool = False
     replies: Path | None = None

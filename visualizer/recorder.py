@@ -107,14 +107,14 @@ def check(catalog: Iterable[Scene], options: RecordOptions) -> bool:
         raise RecordError(f"There is no folder {folder} to write {options.out.name} into.")
     if not os.access(folder, os.W_OK):
         raise RecordError(f"The folder {folder} cannot be written to.")
-    context = _headless()
+    context = headless()
     try:
         return is_software(context)
     finally:
         context.release()
 
 
-def _headless() -> moderngl.Context:
+def headless() -> moderngl.Context:
     try:
         return create_context()
     except GraphicsError as error:
@@ -134,7 +134,7 @@ def record(
     be expected to go wrong; no half file stays.
     """
     scene = scene_named(catalog, options.scene)
-    context = _headless()
+    context = headless()
     fonts.lend()
     quality = options.quality or recording_quality(context)
     single = options.out.suffix.lower() == PICTURE

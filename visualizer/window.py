@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from visualizer.config import FRAME_RATE, ShowOptions, WindowOptions
 from visualizer.errors import VisualizerError
 from visualizer.feed import Feed
 from visualizer.input import LEFT, MIDDLE, RIGHT, Input, Modifiers
+from visualizer.meter import Meter
 from visualizer.opening import opening_request, scene_named
 from visualizer.recorder import Capture, RecordError, new_path, shoot
 from visualizer.render import fonts
@@ -91,6 +92,9 @@ class Window:
         if self._store is not None:
             self._recall(self._store)
         self._input = Input(self._overlay.port, self._app, self._handle, time.monotonic)
+        self._meter: Meter | None = None
+        if options.profile or options.profile_file is not None:
+            self._meter = Meter(options.profile_file)
         self._capture: Capture | None = None
         self._windowed: tuple[int, int, int, int] | None = None
         self._full_screen_wanted = False
@@ -128,8 +132,9 @@ class Window:
             return
         ratio = width / max(self._window.get_size()[0], 1)
         self._app.resize(width, height, ratio)
+        gpu = self._app.renderer.measured()
         if self._governor is not None and self._app.state.quality is None:
-            self._quality = self._governor.after(self._app.renderer.measured())
+            self._quality = self._governor.after(gpu)
         self._draw_as(self._app.state.quality or self._quality)
         self._app.step(elapsed)
         self._remember(elapsed)
@@ -138,13 +143,26 @@ class Window:
             self._feed_capture(self._capture)
         self._app.renderer.present(self._screen, (width, height))
         self._window.flip()
+        if self._meter is not None:
+            self._measure(self._meter, gpu)
 
     def _pixels(self) -> tuple[int, int]:
         width, height = self._window.get_framebuffer_size()
         return int(width), int(height)
 
+    def _measure(self, meter: Meter, gpu: float | None) -> None:
+        try:
+            meter.picture(time.monotonic(), self._app.spent, gpu)
+        except OSError as error:
+            meter.file = None
+            self._app.say(f"The profile is not written: {error.strerror or error}")
+        self._app.profile = meter.lines if self._options.profile else ()
+
     def _close(self) -> None:
         self._end_capture()
+        if self._meter is not None:
+            with suppress(OSError):
+                self._meter.write(time.monotonic())
         if self._store is not None:
             self._store.write(preferences.of(self._app.state, self._app.clock))
         self._window.remove_handlers(**self._handlers)

@@ -48,6 +48,7 @@ class UiModel:
     engine: EngineView = EngineView()
     prompts: tuple[Prompt, ...] = ()
     message: str = ""  # passing word of the program: "Saved …"
+    profile: tuple[str, ...] = ()  # what pictures take, over the stage
     renderer: str = ""
     specimen: Specimen | None = None  # what is under the microscope
     pointed: Specimen | None = None  # what the pointer rests on

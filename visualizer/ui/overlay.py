@@ -17,6 +17,7 @@ from visualizer.ui import (
     help,
     microscope,
     palette,
+    profile,
     readouts,
     textbar,
     timeline,
@@ -90,6 +91,8 @@ class Overlay:
             return
         for index, around in enumerate(model.outlines):
             microscope.outline(ui, around, strong=index == 0 and model.specimen is not None)
+        if model.profile:
+            profile.draw(ui, layout.canvas, model.profile)
         caption.draw(ui, layout.caption, model)
         if state.ui_visible:
             if layout.dock.width > NARROWEST * layout.unit:  # else it makes room for the drawer
