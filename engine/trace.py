@@ -73,6 +73,11 @@ class Guess:
     origin: int | None = None
     parent: int | None = None
 
+    @property
+    def copied(self) -> bool:
+        """Whether it was looked up, in this text or in the store, and not computed."""
+        return self.origin is not None or self.source in ("store", "memory")
+
 
 @dataclass(frozen=True, slots=True)
 class Emitted:

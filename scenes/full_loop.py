@@ -6,29 +6,29 @@ and words on the ground. Each part is a function of the time alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.trace import Round, Trace
-from visualizer.stage import blocks, branches, models, pick, ribbon, text
+from engine.trace import Trace
+from visualizer.stage import arcs, blocks, branches, company, models, pick, ribbon, text
 from visualizer.stage.camera import DIRECTIONS, eased, pitch_of, place
 from visualizer.stage.easing import ease, ease_in, ease_out, settle
 from visualizer.stage.frame import BLOCK, PATTERNS, SHATTER, Camera, Frame
 from visualizer.stage.judged import Judged, slid
-from visualizer.stage.layout import DEPTH, HEIGHT, MARGIN, PITCH, Place, page_of
+from visualizer.stage.layout import DEPTH, HEIGHT, MARGIN, PITCH, page_of
+from visualizer.stage.moment import Moment
 from visualizer.stage.parts import Parts
 from visualizer.stage.schedule import factor_of, schedule
 from visualizer.stage.stand import Stand, named, stand_for
 from visualizer.stage.tally import Tally
-from visualizer.stage.theme import RGB, Role, Theme, theme
-from visualizer.stage.timeline import RoundSpans, Timeline
+from visualizer.stage.theme import RGB, Role, theme
+from visualizer.stage.timeline import Timeline
 from visualizer.stage.view import Orbit, Preset, View
 
 Floats = NDArray[np.float64]
 
-DROP_HEIGHT = 1.25
 LANDING = (2.6, -1.6)  # up and back: the target's own token comes from its side
 SHARDS_SEEN = 0.9  # seconds
 SHARDS_SHORT = 0.6  # of a tree's: the next guess is judged while they fly
@@ -67,14 +67,14 @@ def _shared(trace: Trace, previous: Timeline) -> int:
 
 def compose(trace: Trace, timeline: Timeline, t: float, view: View) -> Frame:
     """Return the picture of time `t`."""
-    moment = _Moment.of(timeline, t, view)
+    moment = _moment(timeline, t, view)
     camera = _camera(timeline, t, view, moment.stand)
     steep = float(np.clip((pitch_of(camera) - 0.75) / 0.3, 0.0, 1.0))
     moment = replace(moment, faces=(1.0 - steep, steep))
     parts = Parts()
     _text_so_far(parts, moment)
     _zones(parts, moment)
-    _models(parts, moment)
+    company.add(parts, moment, _level(moment))
     if moment.now >= 0:
         _guesses(parts, moment)
         _draws(parts, moment)
@@ -91,34 +91,10 @@ def compose(trace: Trace, timeline: Timeline, t: float, view: View) -> Frame:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Moment:
-    """Everything the parts of one picture share. `now` is -1 before the first round."""
-
-    timeline: Timeline
-    now: int
-    t: float
-    view: View
-    colors: Theme
-    stand: Stand
-    faces: tuple[float, float] = (1.0, 0.0)
-
-    @classmethod
-    def of(cls, timeline: Timeline, t: float, view: View) -> _Moment:
-        stand = _stand(timeline, t, view, view.preset)
-        return cls(timeline, timeline.round_at(t), t, view, theme(view.theme), stand)
-
-    @property
-    def place(self) -> Place:
-        return self.timeline.page.places[self.now]
-
-    @property
-    def spans(self) -> RoundSpans:
-        return self.timeline.spans[self.now]
-
-    @property
-    def round(self) -> Round:
-        return self.timeline.rounds[self.now]
+def _moment(timeline: Timeline, t: float, view: View) -> Moment:
+    """What the parts of the picture of time `t` share."""
+    stand = _stand(timeline, t, view, view.preset)
+    return Moment(timeline, timeline.round_at(t), t, view, theme(view.theme), stand)
 
 
 def _stand(timeline: Timeline, t: float, view: View, preset: Preset) -> Stand:
@@ -145,7 +121,7 @@ def _camera(timeline: Timeline, t: float, view: View, stand: Stand) -> Camera:
     return eased(at(view.glide.preset, start, view.glide.orbit), camera, ease(view.glide.progress))
 
 
-def _text_so_far(parts: Parts, m: _Moment) -> None:
+def _text_so_far(parts: Parts, m: Moment) -> None:
     """The prompt and the committed words, lines sinking back as they age."""
     shown = ribbon.written(
         m.timeline.page, max(m.now, 0), m.stand.line, m.view.theme, m.faces, m.stand.cleared
@@ -155,7 +131,7 @@ def _text_so_far(parts: Parts, m: _Moment) -> None:
     parts.add("tiles", shown.tiles)
 
 
-def _guesses(parts: Parts, m: _Moment) -> None:
+def _guesses(parts: Parts, m: Moment) -> None:
     """The round's guesses: dropped, judged from left to right, kept, broken or let go."""
     slots = m.place.guesses
     if not slots:
@@ -164,8 +140,8 @@ def _guesses(parts: Parts, m: _Moment) -> None:
     slide = m.spans.slide.progress(m.t) if m.spans.slide.duration else 0.0
     guess, committed, rejected = map(m.colors.linear, ("guess", "committed", "rejected"))
     centers = blocks.centers_of(slots)
-    if not m.view.reduce_motion:
-        centers[:, 1] += DROP_HEIGHT * (1.0 - ease_out(j.fallen))
+    if m.moving:
+        centers += arcs.falling(m, j.fallen)
     centers = slid(m.place, centers, round(slide) if m.view.reduce_motion else slide)
     # A discarded guess loses its fill first, then its edges; a rejected one leaves its place
     # to the pieces it bursts into, and only fades where nothing may move.
@@ -202,7 +178,7 @@ def _guesses(parts: Parts, m: _Moment) -> None:
         parts.add("ribbons", branches.rows(m.place, parents, centers, halves, j, slide, m.colors))
 
 
-def _draws(parts: Parts, m: _Moment) -> None:
+def _draws(parts: Parts, m: Moment) -> None:
     """While a guess is read: its draw, two pointers at the level that the filling must reach.
 
     They stand beside the word and never across it. Where the answer is certain (accept
@@ -214,7 +190,7 @@ def _draws(parts: Parts, m: _Moment) -> None:
             parts.add("glyphs", blocks.pointers(slot, guess.draw, m.colors.linear("text")))
 
 
-def _closing(parts: Parts, m: _Moment) -> None:
+def _closing(parts: Parts, m: Moment) -> None:
     """The target's own token comes down from its side: a correction or a bonus."""
     slot, spans = m.place.emitted, m.spans
     if slot is None or m.t < spans.land.start:
@@ -244,7 +220,7 @@ def _closing(parts: Parts, m: _Moment) -> None:
     parts.add("glyphs", engraving.at(centers, ink, m.faces, shape))
 
 
-def _box(parts: Parts, m: _Moment) -> None:
+def _box(parts: Parts, m: Moment) -> None:
     """The check closes around all guesses at once and opens after the verdicts."""
     spans, t, inside = m.spans, m.t, m.place.guesses
     opened = _between(t, spans.crack.start, spans.crack.start + 0.28)
@@ -276,7 +252,7 @@ def _box(parts: Parts, m: _Moment) -> None:
     parts.add("boxes", rows)
 
 
-def _shards(parts: Parts, m: _Moment) -> None:
+def _shards(parts: Parts, m: Moment) -> None:
     """Rejected guesses in pieces; the last of them may still lie there in the next round."""
     if m.view.reduce_motion:
         return
@@ -299,32 +275,14 @@ def _shards(parts: Parts, m: _Moment) -> None:
             parts.add("shatters", rows)
 
 
-def _level(m: _Moment) -> float:
+def _level(m: Moment) -> float:
     """How bright the target's pulse is; where time runs fast, passes between bright ones rest."""
     if m.now < 0 or (m.view.fast and not m.spans.bright):
         return 0.0
     return models.pulse(m.spans, m.t)
 
 
-def _models(parts: Parts, m: _Moment) -> None:
-    """The target, its light while a pass runs, and the drafter if it takes part."""
-    level = _level(m)
-    parts.add("spheres", models.target(m.stand.target, level, m.colors))
-    if m.now < 0:
-        return
-    if level > 0.0:
-        parts.add("beams", models.beam(m.stand.target, m.place, level, m.colors))
-    before = max(m.now - 1, 0)
-    sizes = [m.timeline.rounds[i].settings.effective_k > 0 for i in (before, m.now)]
-    size = float(np.interp(m.spans.approach.progress(m.t), (0.0, 1.0), sizes))
-    if size > 0.0:
-        last = m.timeline.page.places[before] if m.now else None
-        where = models.drafter_at(m.place, last, m.spans, m.t, not m.view.reduce_motion)
-        working = any(step.holds(m.t) for step in m.spans.steps)
-        parts.add("spheres", models.drafter(where, size, working, m.colors))
-
-
-def _zones(parts: Parts, m: _Moment) -> None:
+def _zones(parts: Parts, m: Moment) -> None:
     """The zones' names, written on the ground beside and before them, for the first rounds."""
     seen = 1.0
     if m.now >= 0 and not named(m.place):
@@ -350,7 +308,7 @@ def _zones(parts: Parts, m: _Moment) -> None:
 
 def _name(
     parts: Parts,
-    m: _Moment,
+    m: Moment,
     words: str,
     role: Role,
     room: tuple[float, float] | None,

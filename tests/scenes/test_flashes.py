@@ -53,7 +53,7 @@ def rendered(
     return np.array(strip)
 
 
-FACING = Orbit(zoom=0.35, pan=(2.2, 3.4))  # close to the target: its pulse fills the picture
+FACING = Orbit(zoom=0.35, pan=(0.3, 4.2))  # close to the target: its pulse fills the picture
 VIEWS = [
     View(*SIZE, fast=True, orbit=FACING),
     View(*SIZE, fast=True, orbit=FACING, theme="light"),

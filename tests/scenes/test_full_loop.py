@@ -25,7 +25,9 @@ FILES = [*sorted((ROOT / "assets" / "runs").glob("*.jsonl")), ROOT / "tests/data
 RUNS = {path.name: codec.read_run(path) for path in FILES}
 RUNS |= {f"k={k}": runs.made_up(k) for k in (0, 1, 4, 16)}
 RUNS |= {"raw": runs.made_up(4, chat=False), "empty": Trace(), "prompt": runs.made_up(4, 0)}
-ARRAYS = ("solids", "glass", "boxes", "shatters", "spheres", "beams", "tiles", "glyphs")
+ARRAYS = (
+    *("solids", "glass", "boxes", "shatters", "spheres", "beams", "ribbons", "tiles", "glyphs"),
+)
 PANELS = (0.22, 0.17, 1.0, 0.92)
 SIZES = ((1280, 720), (1920, 1080))
 
@@ -114,11 +116,12 @@ def test_subjects_stay_inside_the_free_rectangle(
     view = View(*size, preset=preset, free=PANELS)  # type: ignore[arg-type]
     for beat in timeline.beats()[:: max(len(timeline.beats()) // 60, 1)]:
         frame = full_loop.compose(run, timeline, beat.time - 1e-4, view)
-        assert inside(frame, corners(present(frame, beat.round)), view), beat
+        blocks, spheres = present(frame, beat.round), frame.spheres
+        if preset == "close":  # the target is out of the picture, and what floats beside it
+            far = float(spheres["center"][0, 2]) + 1.5
+            blocks, spheres = (rows[rows["center"][:, 2] > far] for rows in (blocks, spheres))
+        assert inside(frame, corners(blocks), view), beat
         assert inside(frame, corners(frame.boxes), view), beat
-        spheres = frame.spheres
-        if preset == "close":  # the target is out of the picture
-            spheres = spheres[spheres["radius"] < 1.0]
         assert inside(frame, spheres["center"], view), beat
         for axis in np.eye(3):
             rim = spheres["center"] + spheres["radius"][:, None] * axis
@@ -238,6 +241,9 @@ def test_nothing_stands_blank(run: Trace) -> None:
         for t in (*np.linspace(spans.start, spans.approach.end, 5), spans.end):
             frame = full_loop.compose(run, timeline, float(t), View())
             standing = frame.solids[frame.solids["half"][:, 1] > 0.1]
+            standing = standing[
+                (standing["pick"] == 0) | ((standing["pick"] - 1) % 32 != pick.DRAFT)
+            ]
             at = frame.glyphs["origin"] + (frame.glyphs["right"] + frame.glyphs["up"]) / 2
             strong = at[frame.glyphs["color"][:, 3] > 0.3]
             for row in standing:
@@ -257,6 +263,8 @@ def test_writing_stays_on_the_faces_of_its_blocks(run: Trace) -> None:
         frame = full_loop.compose(run, timeline, t, View())
         blocks = np.concatenate([frame.solids, frame.glass])
         written = frame.glyphs[frame.glyphs["up"][:, 1] > 0]  # standing: on fronts
+        beside = np.abs(written["origin"][:, 2] - frame.spheres["center"][0, 2]) < 0.01
+        written = written[~beside]  # but for the models' names, which stand by themselves
         middle = written["origin"] + (written["right"] + written["up"]) / 2
         for at in middle:
             gap = np.abs(blocks["center"] - at) - blocks["half"]
@@ -392,7 +400,7 @@ def test_any_k_gives_a_picture(k: int) -> None:
     timeline = full_loop.timeline(run)
     for t in moments(timeline, 30):
         frame = full_loop.compose(run, timeline, t, View())
-        assert len(frame.spheres) == (2 if k else 1)
+        assert (len(frame.spheres) > 1) == (k > 0)
     assert len(timeline.page.places[0].guesses) == k
 
 

@@ -43,6 +43,7 @@ class Judged:
         verdicts = np.array([guess.verdict for guess in each.guesses])
         accepted, rejected = verdicts == "accepted", verdicts == "rejected"
         starts = np.array([drop.start for drop in spans.drops])
+        lasts = np.array([drop.duration for drop in spans.drops])
         read, cracked, gone = np.zeros((3, len(verdicts)))
         order = list(spans.order)
         read[order] = [span.progress(t) for span in spans.verdicts]
@@ -55,7 +56,7 @@ class Judged:
             dropped=t >= starts,
             kept=accepted & (read >= 1.0),
             rejected=rejected,
-            fallen=np.clip((t - starts) / spans.drops[0].duration, 0.0, 1.0),
+            fallen=np.clip((t - starts) / lasts, 0.0, 1.0),
             read=read,
             fill=fill + accepted * (1.0 - fill) * ease_out(told),
             refused=told * rejected,

@@ -140,7 +140,7 @@ class Place:
     @property
     def reach(self) -> float:
         """How far right anything of the round ever is: guesses, a bonus, the parked drafter."""
-        return self.right + 1.1
+        return self.right + 1.35
 
     @property
     def right(self) -> float:

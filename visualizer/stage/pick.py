@@ -24,7 +24,8 @@ CHECK = _SLOTS - 3
 DRAFT = _SLOTS - 4
 """The drafter's steps: the small sphere."""
 
-_SPHERES = (PASS, DRAFT)  # a frame's spheres are the target and, where it takes part, the drafter
+_SPHERES = (PASS, DRAFT)  # a frame's spheres are the target and then the drafter's, if any
+_TOGETHER = 1.5  # world units: bodies of the drafter that are so near to the first are one
 
 Floats = NDArray[np.float64]
 
@@ -55,8 +56,8 @@ def hit(frame: Frame, x: float, y: float, width: int, height: int, now: int = -1
         nearest = int(np.argmin(enters))
         found.append((float(enters[nearest]), int(blocks["pick"][nearest])))
     if now >= 0:
-        for sphere, slot in zip(frame.spheres, _SPHERES, strict=False):
-            found.append((_meets(origin, towards, sphere), encode(now, slot)))
+        for index, sphere in enumerate(frame.spheres):
+            found.append((_meets(origin, towards, sphere), encode(now, _SPHERES[index > 0])))
     distance, picked = min(found, default=(np.inf, 0))
     if np.isfinite(distance):
         return picked
@@ -75,16 +76,17 @@ def outline(
     named = decode(picked)
     if named is None:
         return None
-    center, half = np.zeros(3), np.zeros(3)
     if named[1] in _SPHERES:
-        index = _SPHERES.index(named[1])
-        if index >= len(frame.spheres):
+        rows = frame.spheres[1:] if named[1] == DRAFT else frame.spheres[:1]
+        if not len(rows):
             return None
-        center, half = frame.spheres["center"][index], np.repeat(frame.spheres["radius"][index], 3)
+        apart = np.linalg.norm(rows["center"] - rows["center"][0], axis=1)
+        rows = rows[apart < _TOGETHER]
         up = np.array(frame.camera.up)
         back = np.array(frame.camera.eye) - np.array(frame.camera.look_at)
         right = np.cross(up, back / np.linalg.norm(back))
-        corners = center + half[0] * np.array([right, -right, up, -up])
+        reach = rows["radius"][:, None, None] * np.array([right, -right, up, -up])
+        corners = (rows["center"][:, None] + reach).reshape(-1, 3)
     else:
         rows = frame.boxes if named[1] == CHECK else np.concatenate([frame.solids, frame.glass])
         rows = rows if named[1] == CHECK else rows[rows["pick"] == picked]

@@ -71,7 +71,7 @@ def written(
     """
     colors = theme(theme_name)
     past = _past(page, count, int(line), theme_name)
-    ages = _aged(line - past.lines, cleared)
+    ages = aged(line - past.lines, cleared)
     dim = 1.0 - DIMMED * np.clip(ages, 0.0, LINES_BACK - 1)
     sunk = np.clip(ages - (LINES_BACK - 1), 0.0, 1.0)
     rows = blocks.receded(past.matter.blocks, dim, sunk, colors)
@@ -85,14 +85,14 @@ def written(
     return shown
 
 
-def _aged(ages: Floats, cleared: float) -> Floats:
+def aged(ages: Floats, cleared: float) -> Floats:
     """Ages of lines, in lines, once the ground behind the one in front is cleared."""
     return ages + cleared * (LINES_BACK - 1) * np.clip(ages, 0.0, 1.0)
 
 
 def _tiles(past: _Past, line: float, cleared: float) -> Rows:
     """The ribbon: tiles whose blocks have begun to sink, gathered up with age."""
-    ages = _aged(line - past.tile_lines, cleared)
+    ages = aged(line - past.tile_lines, cleared)
     seen = ages > LINES_BACK - 1
     rows: Rows = past.tiles[seen]
     gathered = ease(np.clip(ages[seen] - (LINES_BACK - 1), 0.0, 1.0))

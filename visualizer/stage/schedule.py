@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.trace import Round, Trace
+from engine.trace import Guess, Round, Trace
 from visualizer.stage import tree
 from visualizer.stage.timeline import Beat, Phase, RoundSpans, Span
 
@@ -22,6 +22,8 @@ LONGEST = 12.0  # measured work of one round, on screen; a stall in the engine i
 INTRO = 0.9
 APPROACH = 0.55
 DROP = 0.26
+CARRY = 0.70
+AT_ONCE = ("mask", "head")  # sources that guess every slot in one go, none after another
 DROP_CADENCE = 0.09  # between guesses that were all found in one lookup
 REST = 0.08
 CLOSE = 0.38
@@ -153,12 +155,22 @@ def _drops(steps: tuple[Span, ...], each: Round, start: float) -> tuple[Span, ..
     """A guess falls when the step that found it is done: one step each, or for a depth, or all."""
     many = len(each.guesses)
     if len(steps) == many:
-        return tuple(Span(step.end, DROP) for step in steps)
+        pairs = zip(steps, each.guesses, strict=True)
+        return tuple(Span(step.end, _fall(guess)) for step, guess in pairs)
     found = steps[-1].end if steps else start
     deep = tree.depths(each.parents)
     if tree.branched(each) and len(steps) == max(deep) + 1:
         return _by_depth(steps, deep)
-    return tuple(Span(found + DROP_CADENCE * index, DROP) for index in range(many))
+    if all(guess.source in AT_ONCE for guess in each.guesses):
+        return (Span(found, DROP),) * many
+    return tuple(
+        Span(found + DROP_CADENCE * index, _fall(guess)) for index, guess in enumerate(each.guesses)
+    )
+
+
+def _fall(guess: Guess) -> float:
+    """How long a guess is on its way: a copied one is carried from where its words stand."""
+    return CARRY if guess.copied else DROP
 
 
 def _by_depth(steps: tuple[Span, ...], deep: Sequence[int]) -> tuple[Span, ...]:

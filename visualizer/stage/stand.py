@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from visualizer.stage.camera import DIRECTIONS, Free, Point, Pose, between, frame_points
+from visualizer.stage.drafters import ASIDE, BEHIND, BESIDE, HOVER, TALLEST, WIDEST
 from visualizer.stage.layout import (
     BACK,
     HEIGHT,
@@ -20,18 +21,13 @@ from visualizer.stage.layout import (
     Page,
     Place,
 )
-from visualizer.stage.models import (
-    DRAFTER_HEIGHT,
-    DRAFTER_RADIUS,
-    PARKED,
-    TARGET_BACK,
-    TARGET_RADIUS,
-    TARGET_RIGHT,
-)
+from visualizer.stage.models import TARGET_BACK, TARGET_RADIUS, TARGET_RIGHT
 from visualizer.stage.view import Preset, View
 
 LEAD = 0.6  # free ground before a line's start
-TAIL = 1.1  # and after its end, where the drafter waits
+TAIL = ASIDE + WIDEST + 0.05  # and after its end, where the drafter waits
+COMPANY = BESIDE + 1.85  # right of the target's middle: the drafter's shelf, or a copy
+FRONT = 1.2  # before the middle of its last line: room for names on the ground
 NARROWEST = {"follow": 8.8, "close": 5.4}  # these cameras frame at least so much of a line
 NAMED_ROUNDS = 2  # rounds in which the zones' names are written beside the lines
 NAMES = 2.6  # room for them before a line's start
@@ -43,7 +39,7 @@ class Lens(NamedTuple):
     """The part of a view that framing depends on.
 
     Where time runs fast, cameras that go along with every round would make it flicker: they
-    then frame whole lines as the others do (`calm`).
+    then frame whole lines as the others do (`calm`), and the target stays where it is.
     """
 
     preset: Preset
@@ -124,12 +120,12 @@ def _stretch(place: Place, lens: Lens) -> Stretch:
     first, last = place.line, place.last_line
     left, names = (-NAMES, first) if named(place) else (-LEAD, 0)
     right = max(LINE, place.right) + TAIL
-    middle = (place.left + place.right) / 2
+    middle = LINE / 2 if lens.calm else (place.left + place.right) / 2
     if lens.preset in NARROWEST and not lens.calm:
         if lens.preset == "follow":
             left, right = place.before - MARGIN, place.reach
         else:
-            left, right = place.left - MARGIN, place.right + TAIL / 2
+            left, right = place.left - MARGIN, place.right + TAIL
         spare = max(NARROWEST[lens.preset] - (right - left), 0.0) / 2
         left, right, names = left - spare, right + spare, 0
     return Stretch(first, last, left, right, middle, names, place.lanes)
@@ -140,22 +136,23 @@ def _stand(seen: Stretch, lens: Lens) -> Stand:
     """Frame a stretch, with both models in the picture (from close by, without the target)."""
     near, far = seen.last * PITCH, seen.first * PITCH
     left, right = seen.left, seen.right
-    aside = min(max(seen.middle + TARGET_RIGHT, 3.0), LINE - 2.4)
+    aside = min(max(seen.middle + TARGET_RIGHT, 3.0), LINE - COMPANY - 0.6)
     behind = min(near + TARGET_BACK[1], far - PITCH)  # the lines that stand, and this round
     steps = max(seen.lanes - LANES_UNDER, 0)  # of a tree too tall to stand before the target
     target = (aside, TARGET_BACK[0] + steps * RISE, behind - steps * BACK)
     back, high = (seen.lanes - 1) * BACK, (seen.lanes - 1) * RISE
     names = min(seen.named, LINES_BACK - 1) * PITCH + PROMPT_BACK
-    front = PARKED[1] + 1.5 * DRAFTER_RADIUS
     points: list[Point] = [
-        (x, y, z) for x in (left, right) for y in (0.0, 1.4) for z in (far - 0.8, near + front)
+        (x, y, z) for x in (left, right) for y in (0.0, 1.4) for z in (far - 0.8, near + FRONT)
     ]
-    points += [(x, high + DRAFTER_HEIGHT + DRAFTER_RADIUS, far - back) for x in (left, right)]
+    over = high + HOVER + TALLEST
+    points += [(x, over, far - back - BEHIND) for x in (left, right)]
     if seen.named:
         points.append((left, 0.0, far - names))
     if lens.preset != "close":
         sphere = np.vstack([np.eye(3), -np.eye(3)]) * (1.2 * TARGET_RADIUS)
         points += [(x, y, z) for x, y, z in np.add(target, sphere).tolist()]
+        points.append((target[0] + COMPANY, *target[1:]))
     middle = (left + right) / 2
     subject = np.array((middle, (high + HEIGHT) / 2, near - back / 2))
     pose = frame_points(np.array(points), subject, DIRECTIONS[lens.preset], lens.aspect, lens.free)

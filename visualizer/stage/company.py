@@ -1,0 +1,199 @@
+"""The models on stage: the target, who guesses for it, and what goes from one to the other.
+
+Each kind of drafter has its own picture of guessing, told by what the run measured: the steps,
+where guesses were copied from, which part of a drafter spoke. Everything that leads to guesses
+is seen from the approach until the box has closed around them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.families import About
+from visualizer.stage import arcs, drafters, flows, models, names, pick, shelf, tree, walk
+from visualizer.stage.drafters import family
+from visualizer.stage.easing import ease_out, swell
+from visualizer.stage.frame import joined
+from visualizer.stage.layout import HEIGHT
+from visualizer.stage.moment import Moment
+from visualizer.stage.parts import Parts
+
+Rows = NDArray[np.void]
+Floats = NDArray[np.float64]
+
+GROWS = 0.25  # seconds a ribbon takes at least
+WIDE, THIN = 0.065, 0.035
+COPYING = 0.30
+SKIPPING = 0.55  # of the target's light while its lower layers draft
+TURNS = 0.25  # seconds over which a light comes and goes
+FLASH = 0.30
+
+
+def add(parts: Parts, m: Moment, level: float) -> None:
+    """Add the models and what flows between them; `level` is that of the target's pulse."""
+    kind, seen = _who(m)
+    glow, reached = level, m.spans.pulse.progress(m.t) if m.now >= 0 else 1.0
+    if m.now >= 0 and level == 0.0 and family(kind) == "layer-skip" and seen:
+        draft = m.spans.draft
+        glow = SKIPPING * swell(m.t - draft.start, draft.end - m.t, TURNS, TURNS)
+        reached = drafters.share(kind, m.layers)
+    parts.add("spheres", models.target(m.stand.target, glow, reached, m.layers, m.colors))
+    named = names.seen(m)
+    if named > 0.0:
+        parts.add("glyphs", names.of_target(m, named))
+        if kind is not None and seen > 0.0:
+            parts.add("glyphs", names.of_drafter(m, kind, named * seen))
+    if level > 0.0:
+        parts.add("beams", models.beam(m.stand.target, m.place, level, m.colors))
+    if m.now < 0 or seen <= 0.0:
+        return
+    working = _working(m, kind)
+    light = drafters.WORKING if working else drafters.RESTING
+    if family(kind) == "medusa":
+        parts.add("spheres", drafters.heads(m.stand.target, _heads(m), seen, light, m.colors))
+    else:
+        foot = walk.foot_at(kind, m)
+        parts.add("spheres", drafters.body(kind, foot, seen, light, m.colors))
+    if family(kind) == "copy":
+        glow = COPYING if working else 0.0
+        parts.add("spheres", drafters.twin(kind, m.stand.target, seen, glow, m.colors))
+    if family(kind) in ("retrieval", "hybrid"):
+        books, name = shelf.shown(
+            m.stand.target, seen, pick.encode(m.now, pick.DRAFT), m.view.theme, m.faces
+        )
+        parts.add("solids", books)
+        parts.add("glyphs", name)
+    _flows(parts, m, kind)
+
+
+def _who(m: Moment) -> tuple[About | None, float]:
+    """The drafter on stage, and its size: it grows as it comes, and shrinks as it goes."""
+    if m.now < 0:
+        return None, 0.0
+    header = m.timeline.page.header
+    last, here = m.timeline.rounds[max(m.now - 1, 0)], m.round
+    kinds = [drafters.kind_of(each, header) for each in (last, here)]
+    there = [each.settings.effective_k > 0 for each in (last, here)]
+    way = m.spans.approach.progress(m.t)
+    if kinds[0] == kinds[1] or not all(there):
+        return kinds[there[1]], there[0] + (there[1] - there[0]) * way
+    return (kinds[0], 1.0 - 2.0 * way) if way < 0.5 else (kinds[1], 2.0 * way - 1.0)
+
+
+def _working(m: Moment, kind: About | None) -> bool:
+    """Whether its own weights are at work: a memory's finds light up nobody."""
+    steps, guesses = m.spans.steps, m.round.guesses
+    now = [number for number, step in enumerate(steps) if step.holds(m.t)]
+    if family(kind) == "hybrid" and now and len(steps) == len(guesses):
+        return guesses[now[0]].source == "model"
+    return bool(now)
+
+
+def _heads(m: Moment) -> int:
+    deep = tree.depths(m.round.parents)
+    return max(drafters.HEADS, max(deep, default=0) + 1)
+
+
+# --- what leads to the guesses ----------------------------------------------------------------
+
+
+def _flows(parts: Parts, m: Moment, kind: About | None) -> None:
+    """What the guesses come from, for as long as they are being made."""
+    spans = m.spans
+    strong = 1.0 - spans.close.progress(m.t)
+    if not m.round.guesses or strong <= 0.0:
+        return
+    grown = _grown(m)
+    if not m.moving:  # ribbons come up where they lie
+        grown, strong = np.ceil(grown), strong * float(grown.max(initial=0.0))
+    which = family(kind)
+    rows: list[Rows] = []
+    if which in ("eagle", "mtp"):
+        rows = _features(m, kind, grown, strong)
+    elif which == "medusa":
+        rows = _from_heads(m, grown, strong)
+    elif which in drafters.INSIDE:
+        rows = _out_of_a_body(m, kind, strong)
+    elif which == "pard":
+        rows = _masked(parts, m, kind, strong)
+    if arcs.runs(m.timeline, m.now):
+        own = np.array([grown[run.first] for run in arcs.runs(m.timeline, m.now)])
+        rows.append(arcs.ribbons(m, own, strong))
+        parts.add("tiles", arcs.marks(m, strong * np.minimum(2.0 * own, 1.0)))
+    rows = [row for row in rows if row["span"][0, 1] > 0.0]
+    if rows:
+        parts.add("ribbons", joined(rows))
+
+
+def _grown(m: Moment) -> Floats:
+    """How much (0..1) of what leads to each guess (n,) is drawn: whole as the guess falls.
+
+    What is there before the first step, a feature or a phrase, comes up in the approach.
+    """
+    spans = m.spans
+    ends = np.array([drop.start for drop in spans.drops])
+    first = spans.approach.start + 0.35 * spans.approach.duration
+    before = np.sort(ends)
+    starts = np.array([before[before < end].max(initial=first) for end in ends])
+    starts = np.minimum(starts, ends - GROWS)
+    starts[ends == before[0]] = first
+    return np.asarray(ease_out(np.clip((m.t - starts) / np.maximum(ends - starts, 1e-6), 0.0, 1.0)))
+
+
+def _features(m: Moment, kind: About | None, grown: Floats, strong: float) -> list[Rows]:
+    """The target's feature goes to the layer, and later the layer's own output back to it."""
+    at = walk.stops(kind, m.place, range(len(m.round.guesses)))
+    top = drafters.tall(kind)
+    crown = m.stand.target[0], m.stand.target[1] + models.TARGET_RADIUS, m.stand.target[2]
+    rows: list[Rows] = []
+    for slot, parent in enumerate(m.round.parents):
+        x, y, z = at[slot]
+        end = (x, y + top, z)
+        if parent < 0:
+            curve = flows.bent(crown, end, (0.0, 0.9, 0.9), (0.0, 1.2, 0.0))
+            rows.append(flows.ribbon(curve, WIDE, m.colors.linear("target"), strong, grown[slot]))
+        else:
+            a, b, c = at[parent]
+            hop = (0.0, 0.75, 0.0)
+            curve = flows.bent((a, b + top, c), end, hop, hop)
+            rows.append(flows.ribbon(curve, THIN, m.colors.linear("drafter"), strong, grown[slot]))
+    return rows
+
+
+def _from_heads(m: Moment, grown: Floats, strong: float) -> list[Rows]:
+    """Each head gives its own guess, knowing nothing of the others'."""
+    places = drafters.head_places(m.stand.target, _heads(m))
+    rows: list[Rows] = []
+    for slot, depth in zip(m.place.guesses, tree.depths(m.round.parents), strict=True):
+        end = (slot.center, slot.y + HEIGHT + 0.12, slot.z)
+        x, y, z = places[depth].tolist()
+        curve = flows.bent((x, y, z), end, (0.0, 0.6, 1.2), (0.0, 1.6, 0.0))
+        share = float(grown[len(rows)])
+        rows.append(flows.ribbon(curve, THIN, m.colors.linear("drafter"), strong, share))
+    return rows
+
+
+def _out_of_a_body(m: Moment, kind: About | None, strong: float) -> list[Rows]:
+    """The way from the layer where the target is left, or from its copy, to the guess."""
+    start = drafters.leaving(kind, m.stand.target, m.layers)
+    x, y, z = walk.foot_at(kind, m)
+    curve = flows.bent(start, (x, y + drafters.BEAD, z), (0.0, 0.2, 1.6), (0.0, 1.0, 0.0))
+    if np.linalg.norm(curve[3] - curve[0]) < 0.5:
+        return []
+    return [flows.ribbon(curve, WIDE, m.colors.linear("drafter"), strong)]
+
+
+def _masked(parts: Parts, m: Moment, kind: About | None, strong: float) -> list[Rows]:
+    """One pass over masked places: one flash, and every guess at once."""
+    found = m.spans.steps[-1].end if m.spans.steps else m.spans.approach.end
+    flash = swell(m.t - found + FLASH / 2, found + FLASH / 2 - m.t, FLASH / 3, FLASH)
+    over = [(slot.center, slot.y + HEIGHT + 0.75, slot.z) for slot in m.place.guesses]
+    size = min(m.spans.approach.progress(m.t), strong)
+    parts.add("spheres", drafters.masks(np.array(over), size, 0.2 + flash, m.colors))
+    x, y, z = walk.stops(kind, m.place, range(len(over)))[0]
+    rows: list[Rows] = []
+    for end in over:
+        curve = flows.bent((x, y, z), end, (0.0, -0.5, 0.0), (0.0, 0.5, 0.0))
+        rows.append(flows.ribbon(curve, THIN, m.colors.linear("drafter"), strong * flash))
+    return rows
