@@ -1,4 +1,4 @@
-"""Medusa: every guess of a round from one feature of the target, at one go.
+"""Medusa: every guess of a round from one feature of the target, at one go, as chain or tree.
 
 Head n guesses the token n + 1 places after the last one the target has read; the one in between
 is the last committed token, which no head is told of (Cai et al. 2024, Medusa, section 3.1). Nor
@@ -6,11 +6,15 @@ does a head know what the others guess: the law of a round's guesses is the prod
 laws, and each guess is drawn from its own. That is exact, if at times incoherent, and costs one
 small product whatever the number of guesses.
 
+The tree has one shape for every round, found on training text (Cai et al. 2024, section 2.3.3;
+`engine.training.medusa`): since heads are nearly free, so is trying their second thoughts.
+
 Holds nothing between rounds.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +23,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from engine.drafters.proposal import DraftRequest, Proposal, Step, chain
+from engine.drafters.tree import Tree
+from engine.verification import ROOT
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +75,47 @@ class MedusaDrafter:
             raise ValueError("it drafts from the target's features, and this target shows none")
         if len(ids) < 2:
             return Proposal()  # the target has read nothing yet
-        logits = features.new_empty(0)
+        return self._guess(ids, features[len(ids) - 2], request)
+
+    def observe(self, ids: Sequence[int]) -> None:
+        """Nothing to learn: all it reads comes with the request."""
+
+    def _guess(self, ids: Sequence[int], feature: Tensor, request: DraftRequest) -> Proposal:
+        logits = feature.new_empty(0)
 
         def step(text: list[int], slot: int) -> Step | None:
             nonlocal logits
             if slot == 0:
-                logits = self._heads.logits(features[len(ids) - 2])
+                logits = self._heads.logits(feature)
             return Step(request.law(logits[slot], text), "head") if slot < len(logits) else None
 
         return chain(step, ids, request)
 
-    def observe(self, ids: Sequence[int]) -> None:
-        """Nothing to learn: all it reads comes with the request."""
+
+Shape = Sequence[Sequence[int]]
+"""A tree as the paths to its nodes, best first: a path is, head by head, which of the head's
+guesses it takes, 0 for the likeliest. Each follows its own parent and its elder siblings."""
+
+
+class MedusaTreeDrafter(MedusaDrafter):
+    """Drafts the first k nodes of a tree of that shape with the same heads, in one step."""
+
+    name = "medusa-tree"
+
+    def __init__(self, heads: Heads, shape: Shape) -> None:
+        super().__init__(heads)
+        self._shape = [tuple(path) for path in shape]
+
+    def _guess(self, ids: Sequence[int], feature: Tensor, request: DraftRequest) -> Proposal:
+        started = time.perf_counter()
+        logits = self._heads.logits(feature)
+        tree = Tree(ids, request)
+        nodes: dict[tuple[int, ...], int] = {(): ROOT}
+        for path in self._shape[: request.k]:
+            parent = nodes.get(path[:-1])
+            if parent is None:
+                continue
+            law = tree.law(parent, tree.scores(parent, logits[len(path) - 1]))
+            if law is not None:
+                nodes[path] = tree.add(parent, law)
+        return tree.proposal("head", [time.perf_counter() - started])

@@ -47,9 +47,25 @@ class DraftRequest:
 
     def law(self, logits: Tensor, text: Sequence[int]) -> Tensor:
         """The law (V,) to draw from, given a model's logits (V,) after `text`, guesses included."""
-        s = self.settings
-        scores = penalise(logits[None], text, s.repetition_penalty)[0]
-        return self._dial(process(scores, s.temperature, s.top_k, s.top_p))
+        return self._law_of(self.scores(logits, text))
+
+    def scores(self, logits: Tensor, text: Sequence[int]) -> Tensor:
+        """A model's logits (V,) after `text`, with the penalty applied."""
+        return penalise(logits[None], text, self.settings.repetition_penalty)[0]
+
+    def sibling_law(self, scores: Tensor, elders: Sequence[int]) -> Tensor | None:
+        """The law (V,) to draw another guess from where `elders` were guessed, without these.
+
+        `scores` (V,) are those after the text that they all follow. None when no token is left.
+        """
+        if not elders:
+            return self._law_of(scores)
+        taken = torch.tensor(elders, device=scores.device)
+        left = scores.index_fill(0, taken, -torch.inf)
+        if left.max() == -torch.inf:
+            return None
+        law = self._law_of(left).index_fill(0, taken, 0.0)
+        return law / law.sum()
 
     def certain(self, token: int) -> Tensor:
         """The law (V,) of a drafter that would say `token` and nothing else."""
@@ -62,6 +78,10 @@ class DraftRequest:
     def uniform(self, slot: int) -> float:
         """The uniform this slot's guess is drawn with."""
         return self.draws.uniform("draft", self.round_index, slot)
+
+    def _law_of(self, scores: Tensor) -> Tensor:
+        s = self.settings
+        return self._dial(process(scores, s.temperature, s.top_k, s.top_p, s.min_p))
 
     def _dial(self, law: Tensor) -> Tensor:
         return mix(law, self.unigram, self.settings.quality / 100)
