@@ -16,6 +16,8 @@ from pathlib import Path
 RECENT = 600  # pictures that the overlay speaks of
 TOLD_EVERY = 0.5  # seconds: figures that change with every picture cannot be read
 MINUTE = 60.0
+ROUND_BYTES = 64 * 1024
+"""What a round takes in its run file at most: 16 guesses, each with ten tokens of either law."""
 PARTS = ("run", "picture", "drawing", "panels", "panels drawn")
 """What a picture takes on our side, in order: reading the run, composing, issuing what is drawn."""
 

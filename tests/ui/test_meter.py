@@ -6,12 +6,17 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from desktop import ROOT
+from show import hand_run
 
-from visualizer.meter import MINUTE, PARTS, Meter, quantile, resident, summed
+from engine import codec
+from engine.trace import Candidate, Emitted, Guess, Law, Token
+from visualizer.meter import MINUTE, PARTS, ROUND_BYTES, Meter, quantile, resident, summed
+from visualizer.state import MAX_K
 
 PICTURE = dict.fromkeys(PARTS, 0.0004)
 
@@ -86,3 +91,15 @@ def test_the_doctor_draws_pictures_and_says_what_they_take() -> None:
         assert set(row["ours"]["parts"]) == set(PARTS)
         assert row["ours"]["pictures"] >= 100
         assert row["passes"]["solid"] >= 0.0
+
+
+def test_a_round_has_a_most_that_it_may_take() -> None:
+    """Sixteen guesses, long words that are no text, every number as long as numbers get."""
+    number = 0.12345678901234567
+    token = Token(49_151, chr(0xDCE6) * 8)
+    law = Law(tuple(Candidate(token, number) for _ in range(10)), number)
+    guess = Guess(token, number, number, number, number, "accepted", law, law, "n-gram", 8191, 15)
+    emitted = Emitted(token, "recovered", number, number, law, law)
+    each = replace(hand_run().rounds[0], guesses=(guess,) * MAX_K, emitted=emitted)
+    each = replace(each, draft_step_seconds=(number,) * MAX_K)
+    assert ROUND_BYTES / 2 < len(codec.encode(each).encode()) < ROUND_BYTES
