@@ -40,22 +40,29 @@ class TableModel:
 
     def __init__(self, law: Callable[[tuple[int, ...]], Tensor]) -> None:
         self._law = law
-        self._ids: list[int] = []
+        self._texts: list[tuple[int, ...]] = []  # of each row, up to its own token
 
     @property
     def length(self) -> int:
-        return len(self._ids)
+        return len(self._texts)
 
-    def forward(self, ids: Sequence[int], last_only: bool = False) -> Tensor:
-        rows = []
-        for token in ids:
-            self._ids.append(token)
-            rows.append(self._law(tuple(self._ids)).log())
+    def forward(
+        self, ids: Sequence[int], last_only: bool = False, parents: Sequence[int] | None = None
+    ) -> Tensor:
+        for number, token in enumerate(ids):
+            parent = len(self._texts) - 1 if parents is None else parents[number]
+            self._texts.append((*(self._texts[parent] if parent >= 0 else ()), token))
+        rows = [self._law(text).log() for text in self._texts[-len(ids) :]]
         return torch.stack(rows[-1:] if last_only else rows)
 
     def rollback(self, length: int) -> None:
-        assert 0 <= length <= len(self._ids)
-        del self._ids[length:]
+        assert 0 <= length <= len(self._texts)
+        del self._texts[length:]
+
+    def keep(self, rows: Sequence[int]) -> None:
+        kept = [self._texts[row] for row in rows]
+        assert [len(text) for text in kept] == list(range(rows[0] + 1, rows[0] + 1 + len(rows)))
+        self._texts[rows[0] :] = kept
 
 
 def random_law(seed: int, vocab: int) -> Callable[[tuple[int, ...]], Tensor]:
@@ -113,7 +120,7 @@ def alone(
 
 
 def audit(runner: Runner, ids: Sequence[int]) -> None:
-    """Every cached row below the length equals that of a fresh prefill of the same ids."""
+    """Every row held, of cache and features, equals that of a fresh prefill of the same ids."""
     fresh = Runner(runner.weights, runner.context)
     assert runner.length <= len(ids)
     if runner.length:
@@ -125,6 +132,8 @@ def audit(runner: Runner, ids: Sequence[int]) -> None:
         layers = runner.weights.config.layers
         difference = mine[:layers, :, : runner.length] - theirs[:layers, :, : runner.length]
         assert float(difference.abs().sum()) < 1e-9
+    hidden = runner.hidden[: runner.length] - fresh.hidden[: runner.length]
+    assert float(hidden.abs().sum()) < 1e-8
 
 
 class Script:
@@ -149,6 +158,64 @@ class Script:
 
     def observe(self, ids: Sequence[int]) -> None:
         self.observed.append(list(ids))
+
+
+class TreeScript:
+    """Proposes the tree that `shape` gives for a round: parents of at most k nodes, or None.
+
+    A node's guess after a text follows `law` (V,). Siblings are drawn from it without
+    replacement or, when it is `certain`, are its likeliest few: before the dial, which may add
+    any others.
+    """
+
+    context: int | None = None
+
+    def __init__(
+        self,
+        law: Callable[[list[int]], Tensor],
+        shape: Callable[[int, int], Sequence[int] | None],
+        certain: bool = False,
+        name: str = "script",
+    ):
+        self.name = name
+        self._law, self._shape, self._certain = law, shape, certain
+
+    def propose(self, ids: Sequence[int], request: DraftRequest) -> Proposal:
+        shape = self._shape(request.round_index, request.k)
+        if shape is None:
+            return Script(self._law).propose(ids, request)
+        texts: list[list[int]] = []
+        laws: list[Tensor] = []
+        for node, parent in enumerate(shape):
+            before = list(ids) if parent == -1 else texts[parent]
+            elders = [texts[i][-1] for i in range(node) if shape[i] == parent]
+            law = self._sibling(before, elders, request)
+            if law is None:
+                break
+            laws.append(law)
+            texts.append([*before, request.draw(node, law)])
+        count = len(texts)
+        return Proposal(
+            tuple(text[-1] for text in texts), tuple(laws), ("script",) * count, (None,) * count,
+            (0.001,) * count, tuple(shape[:count]),
+        )  # fmt: skip
+
+    def _sibling(
+        self, before: list[int], elders: list[int], request: DraftRequest
+    ) -> Tensor | None:
+        law = self._law(before).clone()
+        law[elders] = 0.0
+        if law.sum() == 0:
+            return None
+        law = request.certain(int(law.argmax())) if self._certain else (
+            request.law(law.log(), before)
+        )  # fmt: skip
+        law = law.clone()  # to which the dial may have brought them back
+        law[elders] = 0.0
+        return law / law.sum()
+
+    def observe(self, ids: Sequence[int]) -> None:
+        """Nothing to learn."""
 
 
 def header(prompt: Sequence[int], settings: Settings | None = None, **changes: object) -> RunHeader:

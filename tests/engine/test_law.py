@@ -63,11 +63,14 @@ class Choices:
         return self._taken[-1]
 
 
-def law_of_whole_runs(monkeypatch, target_law, draft_law, s, vocab, length, ks=(), drafter=None):
+def law_of_whole_runs(
+    monkeypatch, target_law, draft_law, s, vocab, length, ks=(), drafter=None, room=0
+):
     """The exact law of `length` tokens written by the session, every branch walked.
 
     With `ks` each round asks for the next number of them, around and around. `drafter` makes
-    another than the one that guesses by `draft_law`.
+    another than the one that guesses by `draft_law`. Runs have `room` to write on past these
+    tokens, so that limits need not cut what is proposed.
     """
     found = defaultdict(float)
     pending = [()]
@@ -78,15 +81,16 @@ def law_of_whole_runs(monkeypatch, target_law, draft_law, s, vocab, length, ks=(
         run = session(
             TableModel(target_law),
             drafter() if drafter else kit.Script(lambda text: draft_law(tuple(text))),
-            header([0], s, max_new_tokens=length),
+            header([0], s, max_new_tokens=length + room),
             vocab=vocab,
         )
         run._draws = choices
-        while run.finished is None:
+        while len(kit.committed(run)) < length and choices.weight > 0:
             if ks:
                 run.rewind(run.made, replace(s, k=ks[run.made % len(ks)]))
             choices.weigh(run.advance())
-        found[tuple(kit.committed(run))] += choices.weight
+        if choices.weight > 0:
+            found[tuple(kit.committed(run)[:length])] += choices.weight
         pending.extend(choices.untaken)
     return found
 
