@@ -26,12 +26,16 @@ TURNS = 5
 
 
 def measure(engine: Engine, name: str) -> Facts:
-    """Cost of a draft step of this drafter, the mean over the places of a round."""
+    """Cost of a guess of this drafter, the mean over a round of `K`.
+
+    Where a round is one step, as of a drafter that makes all its guesses at one go, it is shared
+    among them.
+    """
     drafting: list[tuple[float, ...]] = []
     passes: list[float] = []
     for _ in range(TURNS):
         rounds = _rounds(engine, name)
-        drafting += [r.draft_step_seconds for r in rounds if len(r.draft_step_seconds) == K]
+        drafting += [r.draft_step_seconds for r in rounds if len(r.guesses) == K]
         passes += [r.verify_seconds for r in _rounds(engine, "none")]
     shortest = [min(place) for place in zip(*drafting, strict=True)]
     machine = engine.machine

@@ -14,8 +14,10 @@ are there, more each epoch; when they came then matters to the weights.
 from __future__ import annotations
 
 import argparse
+import json
 import threading
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -42,12 +44,21 @@ def prepare(kind: str, plan: teacher.Plan, recipe: Recipe, start: Path | None) -
     else:
         student = KINDS[kind].grown(load(start, plan.target), plan.target, recipe.layers)
     trainer = Trainer(student, recipe, machine.working_dtype())
+    trainer.start = origin(start)
     if checkpoint.exists():
         trainer.restore(torch.load(checkpoint, machine.device(), weights_only=True))
         print(f"continuing from {trainer.progress.visits:,} visits", flush=True)
     else:  # what was solved for need not be solved again
         write_checkpoint(trainer.state(), checkpoint)
     return trainer
+
+
+def origin(start: Path | None) -> dict[str, Any]:
+    """What a card says of the drafter a training began with."""
+    if start is None:
+        return {}
+    facts = json.loads((start / "card.json").read_text())
+    return {"name": start.name, **{key: facts[key] for key in ("visits", "recipe")}}
 
 
 def main(stop: threading.Event) -> None:

@@ -115,6 +115,7 @@ class Trainer:
         self.dtype = dtype
         self.head = student.head.to(dtype)
         self.progress = Progress()
+        self.start: dict[str, Any] = {}  # the drafter it began with, as its card is to say
         self.optimiser = torch.optim.AdamW(
             student.parameters(), lr=recipe.peak_rate, betas=(0.9, 0.95), weight_decay=0.0
         )
@@ -153,6 +154,7 @@ class Trainer:
             "optimiser": self.optimiser.state_dict(),
             "vocab_ids": self.student.vocab_ids,
             "recipe": asdict(self.recipe),
+            "start": self.start,
             "progress": asdict(self.progress),
         }
 

@@ -18,7 +18,7 @@ import json
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -193,6 +193,13 @@ class Plan:
             vocabulary = load_file(start / "model.safetensors")["vocab_ids"].numpy()
         order = np.random.default_rng(seed).permutation(np.asarray(split.train, dtype=np.int32))
         return cls(target_folder, work, corpus, split, order, vocabulary, laws or work)
+
+    def of(self, work: Path) -> Plan:
+        """The same, target and laws included, for a student with a work folder of its own."""
+        work.mkdir(parents=True, exist_ok=True)
+        other = replace(self, work=work)
+        other.__dict__["target"] = self.target
+        return other
 
     @property
     def shard_count(self) -> int:

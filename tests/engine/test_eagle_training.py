@@ -189,9 +189,11 @@ class Timed:
     machine = SimpleNamespace(device="cpu", kernel="rows", dtype="float32")
 
     def begin(self, start: Start) -> SimpleNamespace:
-        steps = (0.2, 0.1, 0.1, 0.1) if start.settings.drafter == "eagle" else ()
+        drafter = start.settings.drafter
+        steps = {"eagle": (0.2, 0.1, 0.1, 0.1), "pard": (0.6,)}.get(drafter, ())
+        guessed = made(0, 4 if steps else 0)
         plain = replace(
-            made(0, 0), draft_step_seconds=steps, verify_seconds=1.0 if not steps else 3.0
+            guessed, draft_step_seconds=steps, verify_seconds=1.0 if not steps else 3.0
         )
         busy = replace(plain, draft_step_seconds=(9.0,) * len(steps), verify_seconds=7.0)
         cold = replace(plain, draft_step_seconds=(0.0,) * len(steps), cold=True)
@@ -202,6 +204,11 @@ def test_a_step_s_cost_is_that_of_the_shortest_times() -> None:
     found = cost.measure(Timed(), "eagle")  # type: ignore[arg-type]
     assert found["step"] == pytest.approx((0.2 + 0.3) / 4)
     assert found["rounds"] == 2 * cost.TURNS
+
+
+def test_a_round_that_is_one_step_is_shared_among_its_guesses() -> None:
+    found = cost.measure(Timed(), "pard")  # type: ignore[arg-type]
+    assert found["step"] == pytest.approx(0.6 / 4)
 
 
 def test_a_measured_cost_is_put_on_the_card(tmp_path: Path) -> None:
