@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -108,9 +109,9 @@ _NAMED = {
             "Nobody guesses: one token a pass. Every speedup is measured against this.",
             "chain", Vllm(None, "Leave --speculative-config out."),
         ),
-        _small("small-1", "Small model, one layer", 1, "The cheapest rung of the ladder."),
-        _small("small", "Small model, two layers", 2, "A guess costs two layers and a head."),
-        _small("small-4", "Small model, four layers", 4, "Guesses best of the ladder, costs most."),
+        _small("small-1", "Small, one layer", 1, "The cheapest rung of the ladder."),
+        _small("small", "Small, two layers", 2, "A guess costs two layers and a head."),
+        _small("small-4", "Small, four layers", 4, "Guesses best of the ladder, costs most."),
         _eagle("eagle", "EAGLE", "It practised on its own guesses, so later ones hold up."),
         _eagle("eagle-middle", "EAGLE, half-way", "The same drafter half-way in its training."),
         _eagle("eagle-early", "EAGLE, early", "The same drafter early in its training."),
@@ -181,8 +182,21 @@ _NAMED = {
     )
 }  # fmt: skip
 
+SHOWN = (
+    "none", "small-1", "small", "small-4", "eagle", "eagle-middle", "eagle-early", "eagle-tree",
+    "mtp", "medusa", "medusa-tree", "pard", "n-gram", "retrieval", "hybrid", "layer-skip-20",
+    "copy-8", "copy-4g64", "copy-4", "copy-3g32", "copy-3g64", "copy-2g16",
+)  # fmt: skip
+"""The drafters of the default target, in the order in which they are shown side by side."""
+
 _COPY = re.compile(r"copy-(\d+)(?:g(\d+))?")
 _SKIP = re.compile(r"layer-skip-(\d+)")
+
+
+def in_order(names: Iterable[str]) -> tuple[str, ...]:
+    """Names in the order of `SHOWN`, those it lacks after them."""
+    known = {name: place for place, name in enumerate(SHOWN)}
+    return tuple(sorted(names, key=lambda name: known.get(name, len(known))))
 
 
 def about(name: str) -> About | None:
@@ -198,7 +212,7 @@ def about(name: str) -> About | None:
 
 def _copy(name: str, bits: int, group: int) -> About:
     scale = f"a scale for every {group}" if group else "a scale for each row"
-    kind = f", groups of {group}" if group else ""
+    kind = f", by {group}" if group else ""
     return About(
         name, "copy", f"{bits}-bit copy{kind}",
         f"The target itself, its weights rounded to {bits} bits, {scale}. "

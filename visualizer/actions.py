@@ -14,6 +14,9 @@ from engine.trace import Settings
 from visualizer.dial import Dial
 from visualizer.stage.view import Orbit, Preset, Quality
 
+Tab = Literal["cards", "compare"]
+"""What the gallery shows: a card a drafter, or the table of a comparison."""
+
 Sheet = Literal["commands", "open", "save"]
 """What the command palette offers: everything, run files to open, or a place for a copy."""
 
@@ -186,6 +189,40 @@ class ToggleRemember:
     """Whether replies to one's own prompts are remembered and looked up, from the next run on."""
 
 
+@dataclass(frozen=True, slots=True)
+class OpenGallery:
+    """Show the drafters there are, or how they compare."""
+
+    tab: Tab = "cards"
+
+
+@dataclass(frozen=True, slots=True)
+class ToggleGallery:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class ChooseCard:
+    """Look at this drafter in the gallery."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Have these drafters measured in the next comparison, or leave them out."""
+
+    names: tuple[str, ...]
+    ticked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CompareOn:
+    """Compare on the prompt in the box, rather than on one of each family of curated ones."""
+
+    own_prompt: bool
+
+
 # --- actions on the clock ------------------------------------------------------------------
 
 
@@ -301,6 +338,24 @@ class ForgetReplies:
 
 
 @dataclass(frozen=True, slots=True)
+class StartComparing:
+    """Measure the ticked drafters against each other, beside the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class StopComparing:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class CopyText:
+    """Put `text` into the clipboard; `says` is what people are told."""
+
+    text: str
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
 class Screenshot:
     """A picture of the stage, or of the whole window with its panels."""
 
@@ -351,7 +406,7 @@ class ToggleFullScreen:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """Esc: leave one mode. Palette, help, microscope, loop, black screen, then full screen."""
+    """Esc: leave one mode. Palette, help, gallery, microscope, loop, black, then full screen."""
 
 
 ViewAction = (
@@ -360,15 +415,19 @@ ViewAction = (
     | ToggleBlackout | ToggleReduceMotion | ScaleUi | SetUiScale | NextTheme | ChooseTheme
     | ChooseQuality | TogglePaint | Select | OpenPalette | ClosePalette | Query | Choose
     | NextPanel | EditPrompt | ChoosePrompt | ChangeSettings | ChooseDial | ToggleRemember
+    | OpenGallery | ToggleGallery | ChooseCard | Tick | CompareOn
 )  # fmt: skip
 ClockAction = (
     TogglePlay | NextBeat | PreviousBeat | NextRound | PreviousRound | Seek | ShiftSpeed | SetSpeed
     | ToggleLoop
 )  # fmt: skip
 StageAction = PointAt | ClickAt | Inspect | InspectNext
-RunAction = StartRun | RestartEngine | OpenRun | SaveRun | ShowLive | ForgetReplies
+RunAction = (
+    StartRun | RestartEngine | OpenRun | SaveRun | ShowLive | ForgetReplies | StartComparing
+    | StopComparing
+)  # fmt: skip
 ProgramAction = (
     Screenshot | ToggleCapture | ToggleFullScreen | Leave | CopyCamera | PasteCamera
-    | ResetPreferences | Quit
+    | ResetPreferences | CopyText | Quit
 )  # fmt: skip
 Action = ViewAction | ClockAction | StageAction | RunAction | ProgramAction

@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from visualizer import actions as act
-from visualizer import keymap, microscope, palette, runfiles
+from visualizer import gallery, keymap, microscope, palette, runfiles
 from visualizer.actions import Action, ClockAction, RunAction, StageAction, ViewAction
 from visualizer.clock import PlaybackClock, carried_out
 from visualizer.config import HOLD_SECONDS, Badge, ShowOptions
@@ -33,7 +33,7 @@ from visualizer.stage.scene import Scene
 from visualizer.stage.schedule import BRISKEST
 from visualizer.stage.timeline import Timeline
 from visualizer.stage.view import View
-from visualizer.state import PromptDraft, ViewState, left, reduce
+from visualizer.state import Gallery, PromptDraft, ViewState, left, reduce
 from visualizer.ui.layout import Layout, arrange
 from visualizer.ui.model import EngineView, UiModel
 from visualizer.ui.overlay import Overlay
@@ -102,7 +102,8 @@ class App:
         """
         chosen, pointer = self.state, self._pointer
         if not panels:
-            self.state = replace(chosen, ui_visible=False, selected=0, help_visible=False)
+            bare = replace(chosen, ui_visible=False, selected=0, help_visible=False)
+            self.state = replace(bare, gallery=Gallery())
             self._pointer = None
         times = [time.perf_counter()]
         try:
@@ -238,6 +239,12 @@ class App:
                 self._file(path, lambda place: runfiles.save(self._trace, place))
             case act.ForgetReplies():
                 self.say(runfiles.forget_replies(self._options.replies))
+            case act.StartComparing():
+                prompts, offered = self._options.prompts, self._feed.offered
+                if asked := gallery.request_of(self.state, prompts, offered):
+                    self._feed.compare(asked)
+            case act.StopComparing():
+                self._feed.stop_comparing()
             case act.ShowLive():
                 if self._feed.can_resume:
                     self._feed.resume()
@@ -384,6 +391,7 @@ class App:
             pointed=self._specimen(pointed),
             outlines=sight.outlines(state.selected, pointed),
             drawn=self._furniture.drawn,
+            gallery=gallery.view(self.state, feed, self._options.prompts),
             offers=self._offers(),
         )
 

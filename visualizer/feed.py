@@ -10,9 +10,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from engine.codec import Message
-from engine.requests import Change, Request, Shown, Start
+from engine.comparison import Comparison
+from engine.requests import Change, Compare, Request, Shown, Start, StopComparing
 from engine.source import EventSource
 from engine.trace import BUSY, EngineState, RunEvent, RunFailed, RunHeader, Settings, Trace
+from visualizer.ledger import Figures, Ledger
 
 
 class Feed:
@@ -36,11 +38,14 @@ class Feed:
         self._shown = 0  # rounds of the live run that the picture has begun to show
         self._shown_before = 0  # the same of the run that waits, if it was on stage before
         self._opened = False  # a run file holds the stage
+        self._ledger = Ledger()
         self.trace = opening or Trace()
         self.live = False
         self.stage = 0
         self.engine: EngineState | None = None
         self.busy: EngineState | None = None  # what the engine prepares of the run to come
+        self.comparison: Comparison | None = None  # the last one asked for, as far as it has come
+        self.comparison_problem = ""  # why there is none, or no more of it
         self.problem: str | None = None  # why the run that was asked for did not come
         self.refusal: str | None = None  # why the change that was asked for did not come
         self._word: str | None = None  # of the engine to people, while all goes on
@@ -93,6 +98,22 @@ class Feed:
         """Rounds that may be shown while the engine answers a change; None means all."""
         return self._shown if self.live and self._source.changing else None
 
+    @property
+    def offered(self) -> tuple[str, ...]:
+        """The drafters that can be chosen; none before there is an engine."""
+        return self.engine.drafters if self.engine is not None else ()
+
+    @property
+    def measured(self) -> dict[str, Figures]:
+        """What each drafter has done in the runs of this show."""
+        self._note()
+        return self._ledger.total
+
+    def _note(self) -> None:
+        """Count the run on stage as it stands; the recording that opens a live show does not."""
+        if self.live or not self.has_engine:
+            self._ledger.note(self.trace)
+
     def poll(self, may_switch: bool) -> None:
         """Take in what arrived. `may_switch` False keeps a paused recording on stage."""
         for message in self._source.poll():
@@ -103,6 +124,9 @@ class Feed:
     def _take(self, message: Message) -> None:
         if isinstance(message, EngineState):
             self._take_state(message)
+            return
+        if isinstance(message, Comparison):
+            self._take_comparison(message)
             return
         self.busy = None
         if isinstance(message, RunHeader):
@@ -127,6 +151,12 @@ class Feed:
         if state.phase == "ready" and not self._asked and self._request is not None:
             self._ask(self._request)
 
+    def _take_comparison(self, told: Comparison) -> None:
+        """Keep the latest table; a refusal says why, and leaves the one there is."""
+        self.comparison_problem = told.detail
+        if told.phase != "refused":
+            self.comparison = told
+
     def _extend(self, event: RunEvent) -> None:
         if isinstance(event, RunFailed):
             self.problem = event.message
@@ -140,6 +170,7 @@ class Feed:
 
     def _switch(self) -> None:
         assert self._waiting is not None
+        self._note()
         self.trace, self._waiting = self._waiting, None
         self.live = self._source.live
         self.stage += 1
@@ -149,6 +180,7 @@ class Feed:
 
     def open(self, trace: Trace) -> None:
         """Put a recorded run on stage. A live run goes on behind it."""
+        self._note()
         if self.live and self._waiting is None:
             self._waiting, self._shown_before = self.trace, self._shown
         self.trace, self.live, self._opened = trace, False, True
@@ -184,8 +216,25 @@ class Feed:
             self._shown = rounds
             self._send(Shown(rounds))
 
+    @property
+    def comparing(self) -> bool:
+        """A comparison is going on."""
+        going = self.comparison is not None and self.comparison.phase == "measuring"
+        return going and self.fault is None
+
+    def compare(self, request: Compare) -> None:
+        """Ask for a comparison, beside whatever run goes on."""
+        self.comparison_problem = ""
+        self._send(request)
+
+    def stop_comparing(self) -> None:
+        """End it; what was measured stays."""
+        self._send(StopComparing())
+
     def restart(self) -> None:
         """Replace a dead engine; the last run asked for starts anew when it is ready."""
+        if self.comparison is not None and self.comparison.phase == "measuring":
+            self.comparison = replace(self.comparison, phase="stopped", now="")
         self.engine = self.busy = self._waiting = None
         self._asked = False
         self._source.restart()

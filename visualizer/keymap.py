@@ -42,6 +42,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("Look closer", "Microscope on this round", act.Inspect(), ("i",)),
     Command("Look closer", "Microscope: next", act.InspectNext(1), ("down",)),
     Command("Look closer", "Microscope: one before", act.InspectNext(-1), ("up",)),
+    Command("Look closer", "Drafter gallery", act.ToggleGallery(), ("g",)),
+    Command("Look closer", "Compare the drafters", act.OpenGallery("compare")),
     Command("Look closer", "Paint the text by acceptance", act.TogglePaint(), ("a",)),
     *(
         Command("Camera", f"{name.capitalize()} camera", act.ChoosePreset(name), (str(number),))
@@ -70,10 +72,10 @@ COMMANDS: tuple[Command, ...] = (
     Command("Program", "Restart the engine", act.RestartEngine()),
     Command("Program", "Help: keys and mouse", act.ToggleHelp(), ("f1", "h")),
     Command("Program", "Leave a mode", act.Leave(), ("escape",)),
-    Command("Program", "Reset what is remembered", act.ResetPreferences()),
-    Command("Program", "Quit", act.Quit(), ("ctrl+q",)),
     Command("Program", "Remember replies to my prompts, or not", act.ToggleRemember()),
     Command("Program", "Forget the replies remembered", act.ForgetReplies()),
+    Command("Program", "Reset what is remembered", act.ResetPreferences()),
+    Command("Program", "Quit", act.Quit(), ("ctrl+q",)),
 )
 
 GESTURES: tuple[tuple[str, str], ...] = (

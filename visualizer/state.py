@@ -45,6 +45,20 @@ class Palette:
 
 
 @dataclass(frozen=True, slots=True)
+class Gallery:
+    """The drafters side by side: what is looked at, and what a comparison leaves out.
+
+    `chosen` is the drafter whose card is open, "" for the one in use.
+    """
+
+    open: bool = False
+    tab: act.Tab = "cards"
+    chosen: str = ""
+    left_out: frozenset[str] = frozenset()
+    own_prompt: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ViewState:
     """Everything the viewer has chosen, apart from where the clock stands."""
 
@@ -57,6 +71,7 @@ class ViewState:
     help_visible: bool = False
     blackout: bool = False
     palette: Palette | None = None
+    gallery: Gallery = field(default_factory=Gallery)
     panel: Panel | None = None  # among whose controls the keyboard moves
     painted: bool = False  # the text is coloured by where its words came from
     selected: int = 0  # pick id of what is under the microscope
@@ -82,7 +97,7 @@ def reduce(state: ViewState, action: act.ViewAction) -> ViewState:
         case act.ToggleUi():
             return replace(state, ui_visible=not state.ui_visible)
         case act.ToggleHelp():
-            return replace(state, help_visible=not state.help_visible)
+            return replace(_closed(state), help_visible=not state.help_visible)
         case act.ToggleBlackout():
             return replace(state, blackout=not state.blackout)
         case act.ToggleReduceMotion():
@@ -108,7 +123,7 @@ def reduce(state: ViewState, action: act.ViewAction) -> ViewState:
         case act.Select(pick):
             return replace(state, selected=max(pick, 0))
         case act.OpenPalette(sheet):
-            return replace(state, palette=Palette(sheet), help_visible=False)
+            return replace(_closed(state), palette=Palette(sheet), help_visible=False)
         case act.ClosePalette():
             return replace(state, palette=None)
         case act.Query(text) if state.palette is not None:
@@ -120,6 +135,12 @@ def reduce(state: ViewState, action: act.ViewAction) -> ViewState:
             return state
         case act.NextPanel():
             return replace(state, panel=_next_panel(state), ui_visible=True)
+        case act.OpenGallery(tab):
+            return _opened(state, tab)
+        case act.ToggleGallery():
+            return _closed(state) if state.gallery.open else _opened(state, state.gallery.tab)
+        case act.ChooseCard() | act.Tick() | act.CompareOn():
+            return replace(state, gallery=_looked(state.gallery, action))
         case act.NextTheme():
             return replace(state, theme=_after(state.theme, tuple(THEMES)))
         case act.EditPrompt(text, chat):
@@ -141,11 +162,34 @@ def left(state: ViewState) -> ViewState:
         return replace(state, palette=None)
     if state.help_visible:
         return replace(state, help_visible=False)
+    if state.gallery.open:
+        return _closed(state)
     if state.panel is not None:
         return replace(state, panel=None)
     if state.selected:
         return replace(state, selected=0)
     return replace(state, blackout=False)
+
+
+def _opened(state: ViewState, tab: act.Tab) -> ViewState:
+    """The gallery is open, on the card of the drafter in use; nothing lies over it."""
+    gallery = replace(state.gallery, open=True, tab=tab, chosen="")
+    return replace(state, gallery=gallery, palette=None, help_visible=False, blackout=False)
+
+
+def _closed(state: ViewState) -> ViewState:
+    return replace(state, gallery=replace(state.gallery, open=False))
+
+
+def _looked(gallery: Gallery, action: act.ChooseCard | act.Tick | act.CompareOn) -> Gallery:
+    match action:
+        case act.ChooseCard(name):
+            return replace(gallery, chosen=name)
+        case act.Tick(names, ticked):
+            left = gallery.left_out - {*names} if ticked else gallery.left_out | {*names}
+            return replace(gallery, left_out=left)
+        case act.CompareOn(own):
+            return replace(gallery, own_prompt=own)
 
 
 def _next_panel(state: ViewState) -> Panel | None:

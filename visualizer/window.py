@@ -209,6 +209,9 @@ class Window:
                 state = self._app.state
                 self._window.set_clipboard_text(cameras.text_of(state.preset, state.orbit))
                 self._app.say("The camera is in the clipboard, as text")
+            case act.CopyText(text, says):
+                self._window.set_clipboard_text(text)
+                self._app.say(says)
             case act.PasteCamera():
                 self._paste_camera()
             case act.ResetPreferences():

@@ -10,7 +10,7 @@ import pytest
 
 from engine.assembly import DRAFTERS
 from engine.drafters.catalogue import Catalogue, Makers
-from engine.families import VLLM_VERSION, about
+from engine.families import SHOWN, VLLM_VERSION, about, in_order
 from engine.lowbit import LADDER
 
 METHODS = {"ngram", "draft_model", "suffix", "eagle", "mtp"}
@@ -39,6 +39,12 @@ def test_every_drafter_on_offer_is_told_of() -> None:
         told = about(name)
         assert told is not None, name
         assert told.name == name
+
+
+def test_everything_on_offer_has_its_place_on_the_wall() -> None:
+    assert set(everything_on_offer()) <= set(SHOWN)
+    assert all(about(name) for name in SHOWN)
+    assert in_order(["layer-skip-7", "eagle", "none"]) == ("none", "eagle", "layer-skip-7")
 
 
 def test_names_nobody_knows_are_nobody() -> None:

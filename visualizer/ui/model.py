@@ -8,6 +8,7 @@ from engine.prompts import Prompt
 from engine.trace import EngineState, RunHeader
 from visualizer.clock import PlaybackClock
 from visualizer.config import Badge
+from visualizer.gallery import GalleryView
 from visualizer.microscope import Specimen
 from visualizer.palette import Entry
 from visualizer.stage.hud import Hud
@@ -54,6 +55,7 @@ class UiModel:
     pointed: Specimen | None = None  # what the pointer rests on
     outlines: tuple[Outline, ...] = ()
     offers: tuple[Entry, ...] = ()  # of the open palette
+    gallery: GalleryView | None = None  # while it is open
     drawn: float = 0.0  # how far the microscope's drawer is out, 0..1
 
     @property

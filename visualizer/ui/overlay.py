@@ -14,6 +14,7 @@ from visualizer.actions import Action
 from visualizer.ui import (
     caption,
     dock,
+    gallery,
     help,
     microscope,
     palette,
@@ -71,7 +72,7 @@ class Overlay:
         layout = arrange(*size, state.ui_scale, state.ui_visible, model.drawn)
         self._style.apply(layout.unit, state.theme, ratio)
         ui = Ui(self._style)
-        self.port.move_by_keys(state.panel)
+        self.port.move_by_keys("gallery" if model.gallery is not None else state.panel)
         imgui.new_frame()
         try:
             imgui.push_font(self._style.regular, 16.0 * layout.unit)
@@ -107,11 +108,14 @@ class Overlay:
             panels += [layout.timeline, layout.drawer]
         else:
             readouts.draw_badge_alone(ui, layout.width, model)
-        if model.pointed is not None and state.panel is None:
+        if model.pointed is not None and state.panel is None and model.gallery is None:
             microscope.tip(ui, model.pointed)
         if state.help_visible:
             help.draw(ui, layout, model.renderer)
             panels.append(ui.marks["help"])
+        if model.gallery is not None:
+            gallery.draw(ui, layout, model, model.gallery)
+            panels = [Rect(0, 0, layout.width, layout.height)]  # a click beside it closes it
         if state.palette is not None:
             palette.draw(ui, layout, state.palette, model.offers)
             panels = [Rect(0, 0, layout.width, layout.height)]  # a click beside it closes it

@@ -12,6 +12,7 @@ from imgui_bundle import imgui
 
 from engine.stats import Stats
 from engine.trace import Baseline, RunProof
+from visualizer.config import Badge
 from visualizer.ui import explain, widgets
 from visualizer.ui.layout import Rect
 from visualizer.ui.model import UiModel
@@ -70,13 +71,20 @@ def draw_badge_alone(ui: Ui, width: float, model: UiModel) -> None:
         _badge(ui, width - 14 * unit, 12 * unit, model)
 
 
+def badge(ui: Ui, right: float, y: float, which: Badge) -> Rect:
+    """The badge alone, up to a right edge; returns the rectangle it fills."""
+    live = which == "LIVE"
+    rect = widgets.pill(
+        ui.style, right, y, which, ui.style.ink("bonus" if live else "warning"), dot=live
+    )
+    ui.marks["badge"] = rect
+    return rect
+
+
 def _badge(ui: Ui, right: float, y: float, model: UiModel) -> float:
     """Returns the width used."""
     style, unit = ui.style, ui.style.unit
-    live = model.badge == "LIVE"
-    color = style.ink("bonus" if live else "warning")
-    rect = widgets.pill(style, right, y, model.badge, color, dot=live)
-    ui.marks["badge"] = rect
+    rect = badge(ui, right, y, model.badge)
     words = slowdown(model.hud.slowdown / model.clock.speed)
     with widgets.font(style, SMALL_SIZE):
         size = imgui.calc_text_size(words)
