@@ -43,6 +43,9 @@ DOUBT = 3.0
 HOPE = 0.75
 """Chance of a first guess before any was seen: high, for asking teaches and silence does not."""
 
+FADING = 0.8
+"""The same of a tree's further node, in chances of the one before it: the best come first."""
+
 EXPLORE_AFTER = 12
 PROBE_AFTER, PROBE_SELDOM = 16, 64
 """Rounds without guesses before a probe; after each one in vain twice as many, up to that."""
@@ -105,7 +108,9 @@ class Learned:
 
     `offered[i]` and `accepted[i]` are about guess i + 1: whether the drafter had so many to
     offer when asked, and whether it was accepted where all before it were (not being offered
-    counts as not). `drafting` is the cost of a guess asked for. `standing` is the K that holds,
+    counts as not). In a `tree` guess i + 1 is a node, of those that a smaller K would have too,
+    and `accepted[i]` whether it was on the path that was kept: siblings do not wait for each
+    other. `drafting` is the cost of a guess asked for. `standing` is the K that holds,
     `usual` the rounds since something else was tried. `silent` counts rounds without guesses,
     `asking` rounds with them, each since the other; `retreats` is how often one followed the
     other since K 0 stands, and `full` whether the last guesses were all accepted.
@@ -122,11 +127,17 @@ class Learned:
     asking: int = 0
     retreats: int = 0
     full: bool = False
+    tree: bool = False
 
     @classmethod
-    def of(cls, rounds: Iterable[Round], baseline: Baseline | None = None) -> Learned:
-        """Fold `rounds`; `baseline` is what a pass over one position was measured to cost."""
-        known = cls()
+    def of(
+        cls, rounds: Iterable[Round], baseline: Baseline | None = None, start: int = START
+    ) -> Learned:
+        """Fold `rounds`; `baseline` is what a pass over one position was measured to cost.
+
+        `start` is the K that stands until they have taught better.
+        """
+        known = cls(standing=start or START)
         if baseline is not None:
             known = replace(known, passes=_put(known.passes, 0, Mean(baseline.pass_seconds, 3.0)))
         for each in rounds:
@@ -138,7 +149,7 @@ class Learned:
         known = self.under(settings)
         standing = known.standing
         if not known.ready:
-            return Choice(START, f"K {START}: nothing is measured yet")
+            return Choice(standing, f"K {standing}: nothing is measured in this run yet")
         if standing == 0 and known.probes:
             why = f"{known.silent} rounds went without" if known.silent else "it goes on"
             return Choice(1, f"K 1: a probe whether guesses pay by now; {why}")
@@ -213,10 +224,11 @@ class Learned:
         offered, accepted = self.offered, self.accepted
         for slot in range(k):
             offered = _put(offered, slot, offered[slot].after(slot < len(made.guesses)))
-        tried = made.accepted + (made.emitted is not None)  # an end of text judged no further
-        for slot in range(min(tried, k)):
-            accepted = _put(accepted, slot, accepted[slot].after(slot < made.accepted))
-        return replace(self, offered=offered, accepted=accepted)
+        tree = self.tree or made.is_tree
+        judged = made.accepted + (made.emitted is not None)  # an end of text judged no further
+        for slot in range(k if tree else min(judged, k)):
+            accepted = _put(accepted, slot, accepted[slot].after(slot in made.path))
+        return replace(self, offered=offered, accepted=accepted, tree=tree)
 
     def _settled(self) -> Learned:
         """The same with the K that stands from here on."""
@@ -250,7 +262,9 @@ class Learned:
         return self.silent >= patience
 
     def survival(self, most: int) -> list[float]:
-        """Chance that all of the first 1, 2, … `most` guesses are accepted."""
+        """Chance that guess 1, 2, … `most` joins the text: in a chain, that all up to it do."""
+        if self.tree:
+            return _chained(self.accepted[:most], HOPE, FADING)
         return list(accumulate(_chained(self.accepted[:most], HOPE), mul))
 
     def costs(self, most: int) -> list[float]:
@@ -284,9 +298,14 @@ class Learned:
         return [_on_line(known, width) for width in range(1, most + 1)]
 
 
-def _chained(shares: tuple[Share, ...], first: float) -> list[float]:
-    """The rate at each position, for which the one before it stands in while little is seen."""
-    rates = list(accumulate(shares, lambda before, share: share.rate(before), initial=first))
+def _chained(shares: tuple[Share, ...], first: float, fading: float = 1.0) -> list[float]:
+    """The rate at each position, for which the one before it stands in while little is seen.
+
+    `fading` is what there is left to hope for from one position to the next.
+    """
+    rates = list(
+        accumulate(shares, lambda before, share: share.rate(fading * before), initial=first)
+    )
     return rates[1:]
 
 

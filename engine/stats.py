@@ -7,6 +7,9 @@ end of text cut off counts as drafted, not as accepted. A round whose drafter ha
 say is a round that accepted 0. Rates of time leave out rounds marked cold. What is undefined
 is None, never 0.
 
+Of a tree every node is drafted, siblings are judged one after another, so that a round may
+refuse several, and a position is a depth: as far as the deepest branch reaches.
+
 Formulas assume independent acceptances, which real ones are not: they are drawn beside what
 is measured and never stand for it. Standard library only.
 """
@@ -24,8 +27,9 @@ from engine.trace import Baseline, Round
 class Stats:
     """Sums over rounds; everything else is derived from them.
 
-    `histogram[j]` counts the rounds that asked for guesses and accepted exactly j; `asked[i]`
-    those that asked for more than i.
+    `accepting[j]` counts the rounds that asked for guesses and accepted exactly j, `asking[i]`
+    those that asked for more than i in a row; `reach` is the most a round with guesses asked for,
+    or 0. See `histogram` and `asked`.
     """
 
     rounds: int
@@ -33,8 +37,9 @@ class Stats:
     accepted: int
     rejected: int
     committed: int
-    histogram: tuple[int, ...]
-    asked: tuple[int, ...]
+    accepting: tuple[int, ...]
+    asking: tuple[int, ...]
+    reach: int
     timed_tokens: int
     timed_rounds: int
     timed_steps: int
@@ -47,10 +52,11 @@ class Stats:
         """Add up `rounds`."""
         rounds = tuple(rounds)
         asked = [each for each in rounds if each.settings.effective_k > 0]
-        width = max((each.settings.effective_k for each in asked), default=0)
-        histogram = [0] * (width + 1) if asked else []
+        reaches = [_reach(each) for each in asked]
+        width = max(reaches, default=0)
+        accepting = [0] * (width + 1) if asked else []
         for each in asked:
-            histogram[each.accepted] += 1
+            accepting[each.accepted] += 1
         verdicts = [guess.verdict for each in rounds for guess in each.guesses]
         timed = [each for each in rounds if not each.cold]
         return cls(
@@ -59,10 +65,9 @@ class Stats:
             accepted=verdicts.count("accepted"),
             rejected=verdicts.count("rejected"),
             committed=sum(len(each.committed) for each in rounds),
-            histogram=tuple(histogram),
-            asked=tuple(
-                sum(each.settings.effective_k > slot for each in asked) for slot in range(width)
-            ),
+            accepting=tuple(accepting),
+            asking=tuple(sum(reach > slot for reach in reaches) for slot in range(width)),
+            reach=max((_reach(each) for each in asked if each.guesses), default=0),
             timed_tokens=sum(len(each.committed) for each in timed),
             timed_rounds=len(timed),
             timed_steps=sum(len(each.draft_step_seconds) for each in timed),
@@ -79,8 +84,9 @@ class Stats:
             accepted=self.accepted + other.accepted,
             rejected=self.rejected + other.rejected,
             committed=self.committed + other.committed,
-            histogram=_added(self.histogram, other.histogram),
-            asked=_added(self.asked, other.asked),
+            accepting=_added(self.accepting, other.accepting),
+            asking=_added(self.asking, other.asking),
+            reach=max(self.reach, other.reach),
             timed_tokens=self.timed_tokens + other.timed_tokens,
             timed_rounds=self.timed_rounds + other.timed_rounds,
             timed_steps=self.timed_steps + other.timed_steps,
@@ -88,6 +94,19 @@ class Stats:
             verify_seconds=self.verify_seconds + other.verify_seconds,
             baseline=self.baseline or other.baseline,
         )
+
+    @property
+    def histogram(self) -> tuple[int, ...]:
+        """histogram[j]: rounds that asked for guesses and accepted exactly j.
+
+        A round without guesses does not say how deep they would have gone: others do.
+        """
+        return self.accepting[: self.reach + 1] if self.reach else self.accepting
+
+    @property
+    def asked(self) -> tuple[int, ...]:
+        """asked[i]: rounds that asked for more than i guesses in a row."""
+        return self.asking[: self.reach] if self.reach else self.asking
 
     @property
     def acceptance_rate(self) -> float | None:
@@ -154,6 +173,19 @@ def expected_tokens(alpha: float, k: int) -> float:
     return float(sum(alpha**i for i in range(k + 1)))
 
 
+def expected_of_tree(alpha: float, parents: Sequence[int]) -> float:
+    """As `expected_tokens` for a tree, whose siblings are tried in order until one passes.
+
+    `parents` has the slot of the guess that each follows, -1 for the text: see `trace.Round`.
+    """
+    passed = [1.0]  # chance that each node is accepted; first the text itself
+    elders = [0] * (len(parents) + 1)
+    for parent in parents:
+        passed.append(passed[parent + 1] * (1 - alpha) ** elders[parent + 1] * alpha)
+        elders[parent + 1] += 1
+    return sum(passed)
+
+
 def expected_gain(alpha: float, k: int, step_cost: float, verify_cost: float = 1.0) -> float:
     """Speedup the formula expects; costs in single-token target passes (Leviathan: verify 1)."""
     return expected_tokens(alpha, k) / (k * step_cost + verify_cost)
@@ -165,6 +197,11 @@ def best_k(alpha: float, step_cost: float, verify_costs: Sequence[float]) -> int
         range(len(verify_costs)),
         key=lambda k: expected_gain(alpha, k, step_cost, verify_costs[k]),
     )
+
+
+def _reach(each: Round) -> int:
+    """The most guesses in a row that a round asked for: K, or as deep as its tree is."""
+    return max(each.depths) if each.is_tree else each.settings.effective_k
 
 
 def _added(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:

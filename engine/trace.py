@@ -196,6 +196,14 @@ class Round:
         )
 
     @property
+    def depths(self) -> tuple[int, ...]:
+        """Which guess after the text each one is on its branch, from 1."""
+        depths = [0]
+        for parent in self.parents:
+            depths.append(depths[parent + 1] + 1)
+        return tuple(depths[1:])
+
+    @property
     def draft_seconds(self) -> float:
         return sum(self.draft_step_seconds)
 

@@ -277,3 +277,70 @@ def test_the_choice_is_explained(k: int, says: str) -> None:
     assert words.startswith(says)
     assert words.endswith(" ms")
     assert " % of the time and costs " in words
+
+
+# --- trees ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Comb(World):
+    """Two guesses at each fork, and children of the elder. `younger` is the other's chance."""
+
+    younger: float = 0.5
+
+    def chances(self) -> list[float]:
+        """Of each node: that it is accepted."""
+        found = []
+        for level in range(MOST // 2):
+            here = self.alpha**level
+            found += [here * self.alpha, here * (1 - self.alpha) * self.younger]
+        return found
+
+    def rate(self, k: int) -> float:
+        tokens = 1 + sum(self.chances()[:k])
+        return tokens / (1 + k * (self.step + self.slope))
+
+    def round(self, index: int, chosen: Settings, chance: random.Random) -> Round:
+        plain = super().round(index, chosen, chance)
+        asked = chosen.effective_k
+        verdicts: list[Verdict] = ["discarded"] * asked
+        for elder in range(0, asked, 2):
+            verdicts[elder] = "accepted" if chance.random() < self.alpha else "rejected"
+            if verdicts[elder] == "rejected":
+                if elder + 1 < asked:
+                    passes = chance.random() < self.younger
+                    verdicts[elder + 1] = "accepted" if passes else "rejected"
+                break
+        guesses = tuple(
+            replace(GUESSES[verdict], parent=slot - 2 - slot % 2 if slot > 1 else -1)
+            for slot, verdict in enumerate(verdicts)
+        )
+        return replace(plain, guesses=guesses)
+
+
+COMBS = [(0.6, 0.5, 0.05), (0.3, 0.2, 0.05), (0.85, 0.7, 0.02), (0.2, 0.8, 0.1), (0.05, 0.05, 0.3)]
+
+
+def comb_worths(alpha: float, younger: float, slope: float) -> list[float]:
+    world = Comb(alpha=alpha, step=0.001, slope=slope, younger=younger)
+    return [worth(world, live([world] * 300, seed)[150:]) for seed in range(6)]
+
+
+@pytest.mark.parametrize("comb", COMBS)
+def test_a_tree_gets_as_many_nodes_as_pay(comb: tuple[float, float, float]) -> None:
+    """Though every other node seldom passes, which says nothing of those after it."""
+    assert min(comb_worths(*comb)) > 0.85
+
+
+def test_taking_a_tree_for_a_chain_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Round, "is_tree", False)
+    assert min(min(comb_worths(*comb)) for comb in COMBS) < 0.7
+
+
+def test_a_node_counts_by_itself_in_a_tree():
+    world = Comb(alpha=0.6, step=0.001, slope=0.05)
+    known = Learned.of(live([world] * 400, 1))
+    assert known.tree
+    right = [sum(world.chances()[: k + 1]) for k in range(4)]
+    found = known.survival(4)
+    assert [sum(found[: k + 1]) for k in range(4)] == pytest.approx(right, abs=0.25)

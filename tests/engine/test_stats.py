@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.stats import Stats, best_k, expected_gain, expected_tokens
+from engine.stats import Stats, best_k, expected_gain, expected_of_tree, expected_tokens
 from engine.trace import (
     Baseline,
     Candidate,
@@ -176,3 +176,52 @@ def test_stats_of_parts_add_up_to_those_of_the_whole():
     rounds = [made(j, k) for k in (0, 2, 4) for j in range(k + 1)]
     whole = sum((Stats.of((each,)) for each in rounds), Stats.of(()))
     assert whole == Stats.of(rounds)
+
+
+# --- trees ------------------------------------------------------------------------------------
+
+
+def tree(verdicts: str, parents: tuple[int, ...], k: int = 0) -> Round:
+    """A round of guesses that follow `parents`, each accepted, rejected or discarded by letter."""
+    names: dict[str, Verdict] = {"a": "accepted", "r": "rejected", "d": "discarded"}
+    guesses = (
+        replace(guess(names[letter]), parent=parent)
+        for letter, parent in zip(verdicts, parents, strict=True)
+    )
+    return replace(made(0, k or len(parents)), guesses=tuple(guesses))
+
+
+FORKS = tree("rardda", (-1, -1, 1, 0, 0, 1))
+
+
+def test_a_tree_s_nodes_are_drafted_and_its_positions_are_depths():
+    assert FORKS.depths == (1, 1, 2, 2, 2, 2)
+    assert FORKS.path == (1, 5)
+    stats = Stats.of([FORKS, tree("rr", (-1, -1)), tree("ad", (-1, 0), k=6)])
+    assert (stats.drafted, stats.accepted, stats.rejected) == (10, 3, 4)
+    assert stats.alpha == pytest.approx(3 / 7)
+    assert stats.histogram == (1, 1, 1)
+    assert stats.asked == (3, 2)
+    assert stats.per_position == pytest.approx((2 / 3, 1 / 2))
+    assert stats.mean_acceptance_length == 2.0
+    assert made(2, 4).depths == (1, 2, 3, 4)
+
+
+def test_a_round_without_guesses_does_not_say_how_deep_a_tree_would_have_been():
+    silent = replace(made(0, 16), guesses=())
+    for rounds in ([FORKS, silent], [silent, FORKS]):
+        whole = sum((Stats.of((each,)) for each in rounds), Stats.of(()))
+        assert whole == Stats.of(rounds)
+        assert whole.histogram == (1, 0, 1)
+        assert whole.per_position == (0.5, 0.5)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
+def test_a_chain_is_expected_to_bring_what_the_formula_says(alpha):
+    for k in range(5):
+        assert expected_of_tree(alpha, range(-1, k - 1)) == expected_tokens(alpha, k)
+
+
+def test_expected_tokens_of_a_tree_by_hand():
+    """.5 for the elder, .25 for the younger, and half of each again for their children."""
+    assert expected_of_tree(0.5, (-1, -1, 0, 1)) == 1 + 0.5 + 0.25 + 0.25 + 0.125
