@@ -40,7 +40,7 @@ layout(location = 0) out vec4 result;
 void main() {
     float soft = max(fwidth(along.y), 0.25);
     float inside = smoothstep(0.0, soft, 1.0 - abs(along.y));
-    float amount = light.a * inside * mix(0.30, 1.0, smoothstep(0.0, 0.75, along.x));
+    float amount = light.a * inside * mix(0.42, 1.0, smoothstep(0.0, 0.75, along.x));
     result = vec4(light.rgb, 1.0) * amount;
 }
 #endif

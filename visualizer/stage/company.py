@@ -11,11 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.families import About
-from visualizer.stage import arcs, drafters, flows, models, names, pick, shelf, tree, walk
+from visualizer.stage import (
+    arcs,
+    drafters,
+    flows,
+    models,
+    names,
+    origins,
+    pick,
+    quotes,
+    shelf,
+    tree,
+    walk,
+)
 from visualizer.stage.drafters import family
 from visualizer.stage.easing import ease_out, swell
 from visualizer.stage.frame import joined
-from visualizer.stage.layout import HEIGHT
+from visualizer.stage.layout import HEIGHT, Slot
 from visualizer.stage.moment import Moment
 from visualizer.stage.parts import Parts
 
@@ -58,7 +70,7 @@ def add(parts: Parts, m: Moment, level: float) -> None:
     if family(kind) == "copy":
         glow = COPYING if working else 0.0
         parts.add("spheres", drafters.twin(kind, m.stand.target, seen, glow, m.colors))
-    if family(kind) in ("retrieval", "hybrid"):
+    if shelf.seen(kind):
         books, name = shelf.shown(
             m.stand.target, seen, pick.encode(m.now, pick.DRAFT), m.view.theme, m.faces
         )
@@ -117,10 +129,12 @@ def _flows(parts: Parts, m: Moment, kind: About | None) -> None:
         rows = _out_of_a_body(m, kind, strong)
     elif which == "pard":
         rows = _masked(parts, m, kind, strong)
-    if arcs.runs(m.timeline, m.now):
-        own = np.array([grown[run.first] for run in arcs.runs(m.timeline, m.now)])
+    if origins.runs(m.timeline, m.now):
+        own = np.array([grown[run.first] for run in origins.runs(m.timeline, m.now)])
         rows.append(arcs.ribbons(m, own, strong))
-        parts.add("tiles", arcs.marks(m, strong * np.minimum(2.0 * own, 1.0)))
+        shown = strong * np.minimum(2.0 * own, 1.0)
+        parts.add("tiles", arcs.marks(m, shown))
+        parts.add("glyphs", quotes.rows(m, shown))
     rows = [row for row in rows if row["span"][0, 1] > 0.0]
     if rows:
         parts.add("ribbons", joined(rows))
@@ -144,32 +158,31 @@ def _grown(m: Moment) -> Floats:
 def _features(m: Moment, kind: About | None, grown: Floats, strong: float) -> list[Rows]:
     """The target's feature goes to the layer, and later the layer's own output back to it."""
     at = walk.stops(kind, m.place, range(len(m.round.guesses)))
-    top = drafters.tall(kind)
+    tops = [(x, y + drafters.tall(kind), z) for x, y, z in at]
     crown = m.stand.target[0], m.stand.target[1] + models.TARGET_RADIUS, m.stand.target[2]
-    rows: list[Rows] = []
-    for slot, parent in enumerate(m.round.parents):
-        x, y, z = at[slot]
-        end = (x, y + top, z)
-        if parent < 0:
-            curve = flows.bent(crown, end, (0.0, 0.9, 0.9), (0.0, 1.2, 0.0))
-            rows.append(flows.ribbon(curve, WIDE, m.colors.linear("target"), strong, grown[slot]))
-        else:
-            a, b, c = at[parent]
-            hop = (0.0, 0.75, 0.0)
-            curve = flows.bent((a, b + top, c), end, hop, hop)
-            rows.append(flows.ribbon(curve, THIN, m.colors.linear("drafter"), strong, grown[slot]))
+    hop = (0.0, 0.75, 0.0)
+    curve = flows.bent(crown, tops[0], (0.0, 0.9, 0.9), (0.0, 1.2, 0.0))
+    rows = [flows.ribbon(curve, WIDE, m.colors.linear("target"), strong, float(grown[0]))]
+    if m.place.lanes == 1:  # where guesses branch, the branches tell what follows what
+        for last, here, share in zip(tops, tops[1:], grown[1:].tolist(), strict=False):
+            curve = flows.bent(last, here, hop, hop)
+            rows.append(flows.ribbon(curve, THIN, m.colors.linear("drafter"), strong, share))
     return rows
 
 
 def _from_heads(m: Moment, grown: Floats, strong: float) -> list[Rows]:
-    """Each head gives its own guess, knowing nothing of the others'."""
+    """Each head gives its own guesses, all at once: none knows what the others guess."""
     places = drafters.head_places(m.stand.target, _heads(m))
-    rows: list[Rows] = []
+    highest: dict[int, Slot] = {}
     for slot, depth in zip(m.place.guesses, tree.depths(m.round.parents), strict=True):
+        if depth not in highest or slot.lane > highest[depth].lane:
+            highest[depth] = slot
+    rows: list[Rows] = []
+    for depth, slot in highest.items():
         end = (slot.center, slot.y + HEIGHT + 0.12, slot.z)
         x, y, z = places[depth].tolist()
         curve = flows.bent((x, y, z), end, (0.0, 0.6, 1.2), (0.0, 1.6, 0.0))
-        share = float(grown[len(rows)])
+        share = float(grown.max())
         rows.append(flows.ribbon(curve, THIN, m.colors.linear("drafter"), strong, share))
     return rows
 

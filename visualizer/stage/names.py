@@ -53,7 +53,7 @@ def of_target(m: Moment, alpha: float) -> Rows:
     lines = ["target", *([f"{m.layers} layers"] if m.layers else [])]
     x, y, z = m.stand.target
     at = (x - TARGET_RADIUS - AWAY, y, z)
-    return joined([_upright(m, words, at, row, "target", alpha) for row, words in enumerate(lines)])
+    return joined([upright(m, words, at, row, "target", alpha) for row, words in enumerate(lines)])
 
 
 def of_drafter(m: Moment, kind: About, alpha: float) -> Rows:
@@ -63,11 +63,11 @@ def of_drafter(m: Moment, kind: About, alpha: float) -> Rows:
         short = kind.title.split(",")[0]
         half = text.measure(short) * EM / 2
         under = (drafters.TWIN + 0.15) / (LEADING * EM) + 0.7
-        return _upright(m, short, (x + half, y, z), under, "drafter", alpha)
+        return upright(m, short, (x + half, y, z), under, "drafter", alpha)
     return _on_the_ground(m, kind.title, alpha)
 
 
-def _upright(m: Moment, words: str, end: Point, row: float, role: Role, alpha: float) -> Rows:
+def upright(m: Moment, words: str, end: Point, row: float, role: Role, alpha: float) -> Rows:
     """Words that end at `end`, so many rows below it.
 
     From the front they stand there; from above they lie there.

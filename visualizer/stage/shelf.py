@@ -7,6 +7,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.families import About
 from visualizer.stage import blocks
 from visualizer.stage.camera import Point
 from visualizer.stage.layout import Slot
@@ -25,6 +26,12 @@ DROP = -0.95  # of the board's middle against the target's
 WIDTHS = (0.24, 0.34, 0.20, 0.30, 0.26, 0.38, 0.22, 0.30, 0.24, 0.34)  # of the books
 HEIGHTS = (0.62, 0.78, 0.70, 0.58, 0.74, 0.66, 0.80, 0.60, 0.72, 0.64)
 GAP = 0.05
+HALF = (sum(WIDTHS) + GAP * (len(WIDTHS) - 1)) / 2 + 0.14  # of the board's width
+
+
+def seen(kind: About | None) -> bool:
+    """Whether a drafter looks things up there."""
+    return kind is not None and kind.family in ("retrieval", "hybrid")
 
 
 def middle(target: Point) -> Point:
@@ -42,15 +49,14 @@ def front(target: Point) -> Point:
 def _made(theme_name: str) -> tuple[Rows, blocks.Engraving]:
     """Board and books around the middle of the board, and the writing on it."""
     colors = theme(theme_name)
-    width = sum(WIDTHS) + GAP * (len(WIDTHS) - 1)
-    lefts = np.cumsum((0.0, *(wide + GAP for wide in WIDTHS[:-1]))) - width / 2
+    lefts = np.cumsum((0.14, *(wide + GAP for wide in WIDTHS[:-1]))) - HALF
     tall = np.array(HEIGHTS)
     count = len(WIDTHS)
     centers = np.zeros((count + 1, 3))
     centers[1:, 0] = lefts + np.array(WIDTHS) / 2
     centers[1:, 1] = BOARD / 2 + tall / 2 + 0.01
     halves = np.full((count + 1, 3), DEEP)
-    halves[0] = (width / 2 + 0.14, BOARD / 2, DEEP)
+    halves[0] = (HALF, BOARD / 2, DEEP)
     halves[1:, 0], halves[1:, 1], halves[1:, 2] = np.array(WIDTHS) / 2, tall / 2, 0.8 * DEEP
     shades = np.ones((count + 1, 4))
     shades[:, :3] = np.array(colors.linear("prompt")) * 0.75

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.families import About
-from visualizer.stage import arcs, drafters, flows
+from visualizer.stage import arcs, drafters, flows, origins
 from visualizer.stage.camera import Point, between
 from visualizer.stage.drafters import ASIDE, BEHIND, HOVER, family
 from visualizer.stage.easing import ease
-from visualizer.stage.layout import PITCH, Place
+from visualizer.stage.layout import HEIGHT, PITCH, Place
 from visualizer.stage.moment import Moment
 
 Floats = NDArray[np.float64]
@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 LOOKS = 0.55  # right of the text's end, where it looked and found nothing
 HOP = 0.24  # seconds from slot to slot
 LEAVE = 0.45  # seconds to its place aside
-ABOVE = 0.35  # a phrase that it copies
+ABOVE = 0.8  # a phrase that it copies
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,6 +67,9 @@ def home(kind: About | None, place: Place, m: Moment) -> Point:
 def stops(kind: About | None, place: Place, order: Sequence[int]) -> list[Point]:
     """Where its foot is for each of its guesses, in the order in which they fall."""
     slots = [place.guesses[slot] for slot in order]
+    if place.lanes > 1:  # over all of a tree, from column to column
+        over, back = place.top - HEIGHT + HOVER, place.far - BEHIND
+        return [(slot.center, over, back) for slot in slots]
     if family(kind) == "pard" and slots:
         left, right = min(slot.left for slot in slots), max(slot.right for slot in slots)
         over = max(slot.y for slot in slots) + HOVER
@@ -83,7 +86,7 @@ def _legs(kind: About | None, m: Moment) -> list[Leg]:
         start = home(kind, place, m)
     else:
         start = place.left - LOOKS, 0.0, place.line * PITCH
-    copied = arcs.runs(m.timeline, m.now) if family(kind) in ("ngram", "retrieval") else ()
+    copied = origins.runs(m.timeline, m.now) if family(kind) in ("ngram", "retrieval") else ()
     if copied:
         carry = _carrying(m, copied[0])
         legs = [Leg(spans.approach.start, spans.approach.duration, start, carry.origin), carry]
@@ -97,9 +100,10 @@ def _legs(kind: About | None, m: Moment) -> list[Leg]:
     return [*legs, Leg(spans.close.start, LEAVE, legs[-1].goal, home(kind, place, m))]
 
 
-def _carrying(m: Moment, run: arcs.Run) -> Leg:
+def _carrying(m: Moment, run: origins.Run) -> Leg:
     """From over the phrase it copies to the slots, with the words."""
-    path = arcs.path(m, run) + np.array((0.0, ABOVE, 0.0))
+    there, here = (0.0, ABOVE, 0.0), (0.0, HOVER - HEIGHT, -BEHIND)
+    path = arcs.path(m, run) + np.array((there, there, here, here))
     drops = m.spans.drops[run.first : run.last]
     (x, y, z), _, _, (i, j, k) = path.tolist()
     return Leg(drops[0].start, drops[-1].end - drops[0].start, (x, y, z), (i, j, k), path)
