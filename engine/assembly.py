@@ -26,7 +26,7 @@ from engine.config import EngineConfig
 from engine.decode import READ_AT_ONCE, Session, check_prompt
 from engine.devices import Device, DeviceError
 from engine.drafters import auto
-from engine.drafters.auto import Choice
+from engine.drafters.auto import Measured
 from engine.drafters.catalogue import Catalogue, Makers, unigram
 from engine.drafters.eagle import FusedRunner
 from engine.drafters.medusa import Heads
@@ -190,8 +190,8 @@ class Engine:
         self._target.rollback(0)
 
     @cached_property
-    def auto(self) -> Choice:
-        """What "auto" means on this machine: measured the first time, then remembered.
+    def auto(self) -> Measured:
+        """What decides the meaning of "auto" on this machine: measured once, then remembered.
 
         It is measured on rows of its own, for a run may be going on.
         """
@@ -231,7 +231,10 @@ class Engine:
         self.admit(start)
         drafter, reason = start.settings.drafter, "chosen by name"
         if drafter == "auto":
-            drafter, reason = self.auto.drafter, self.auto.reason
+            meant = self.auto.choice(start.settings)
+            drafter, reason = meant.drafter, meant.reason
+            if start.settings.auto_k:
+                start = replace(start, settings=replace(start.settings, k=meant.k))
         if drafter != "none" and start.settings.effective_k:
             self._catalogue(drafter)  # made before the run rather than inside its first round
         self._run = session = self._session(start, drafter, reason, self._target)
@@ -303,7 +306,9 @@ class Engine:
         return Session(
             target,
             self._tokenizer,
-            lambda name: self._catalogue(self.auto.drafter if name == "auto" else name),
+            lambda name: self._catalogue(
+                self.auto.choice(start.settings).drafter if name == "auto" else name
+            ),
             self._unigram,
             header,
             reading=lambda done, total: self._report(

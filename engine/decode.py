@@ -253,7 +253,9 @@ class Session:
     @property
     def _known(self) -> Learned:
         """What the rounds so far have taught about asking for guesses."""
-        return self._learned[-1] if self._learned else Learned.of((), self.header.baseline)
+        if self._learned:
+            return self._learned[-1]
+        return Learned.of((), self.header.baseline, self.header.settings.k)
 
     def _next_settings(self) -> tuple[Settings, str]:
         """Settings of the next round, with the K it asks for, and why where K is ours to choose."""

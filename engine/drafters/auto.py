@@ -1,9 +1,14 @@
-"""Which drafter is fastest here: measured on this machine, then remembered.
+"""Which drafter is fastest here, and with how many guesses: measured on this machine once.
 
-Each candidate writes a few short texts at temperature 0 with the default settings; the one
-with the most tokens a second is taken. What was measured lies in the user's cache, under the
-machine, target, kernel and program it was measured with. It is measured anew when the target
-alone proves much faster than it was then: the machine had something else to do that day.
+Each candidate writes two short texts at temperature 0, asking for eight guesses in one round and
+for four in the next. From these the tokens a second at one to eight are worked out: a chain's
+round with fewer guesses is the same round cut off, and its cost the sum of what its parts were
+measured to cost. What a tree does with another number of nodes is not known, so it counts only
+at those it was measured with.
+
+What was measured lies in the user's cache, under the machine, target, kernel and program it was
+measured with. It is measured anew when the target alone proves much faster than it was then: the
+machine had something else to do that day.
 """
 
 from __future__ import annotations
@@ -17,11 +22,23 @@ from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
 
+import numpy as np
+
+from engine.adapt import START
 from engine.decode import Session
 from engine.trace import Round, Settings
 
-CANDIDATES = ("copy-8", "copy-4g64", "small", "eagle", "hybrid", "retrieval", "n-gram")
+CANDIDATES = (
+    "copy-8", "small-1", "small", "pard", "eagle", "eagle-tree", "hybrid", "retrieval", "n-gram"
+)  # fmt: skip
+"""What may be the fastest somewhere. A copy of fewer bits costs as much as `copy-8` and is right
+less often; the other drafters cost more than one of these, and guess no better."""
+
 ALONE = "none"
+ASKED = (8, 4)
+"""Guesses asked for in turn: the same texts have to tell of many and of few."""
+
+MOST = max(ASKED)
 PROMPTS = (
     "Explain how a bicycle stays upright when it moves.",
     "Write a polite note asking a neighbour to water the plants.",
@@ -36,21 +53,39 @@ Begin = Callable[[str, Settings, int], Session]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The drafter "auto" means here, and why, in one sentence."""
+    """The drafter "auto" means here, the K it is best with, and why, in one sentence."""
 
     drafter: str
+    k: int
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Tokens a second by drafter, `ALONE` among them, and the day they were measured.
+    """Tokens a second at 1, 2, … `MOST` guesses by drafter, and the day they were measured.
 
-    A drafter that failed has rate 0.
+    `ALONE` is among them. 0 where nothing is known: a drafter that failed, a tree's other widths.
     """
 
-    rates: dict[str, float]
+    rates: dict[str, tuple[float, ...]]
     day: str
+
+    def choice(self, settings: Settings) -> Choice:
+        """The fastest drafter with the K of `settings`, or with its own best where K is free."""
+        if settings.auto_k:
+            asked = range(1, MOST + 1)
+        else:
+            k = min(settings.k or START, MOST)
+            asked = range(k, k + 1)
+        rate, best, k = max(
+            ((rates[k - 1], name, k) for name, rates in self.rates.items() if name != ALONE
+             for k in asked), key=lambda each: each[0],
+        )  # fmt: skip
+        alone = self.rates[ALONE][0]
+        why = f"{best}, K {k}: {rate:.0f} tok/s here against {alone:.0f} alone, measured {self.day}"
+        if rate < alone:
+            why += "; no drafter here is faster than the target alone"
+        return Choice(best, k, why)
 
 
 def choose(
@@ -59,8 +94,8 @@ def choose(
     key: str,
     memory: Path,
     progress: Callable[[str], None] = lambda step: None,
-) -> Choice:
-    """Return the fastest of `names`, measuring unless `memory` knows it under `key`.
+) -> Measured:
+    """How fast each of `names` is, measured unless `memory` knows it under `key`.
 
     `progress` hears of each step before it is measured.
     """
@@ -69,13 +104,13 @@ def choose(
     if known is None or not set(candidates) <= set(known.rates) or _was_busy(known, begin):
         known = Measured(measure(begin, candidates, progress), date.today().isoformat())
         _remember(memory, key, known)
-    return explain({name: known.rates[name] for name in candidates}, known.day)
+    return Measured({name: known.rates[name] for name in candidates}, known.day)
 
 
 def measure(
     begin: Begin, names: Sequence[str], progress: Callable[[str], None]
-) -> dict[str, float]:
-    """Tokens a second of each drafter; `ALONE` is the target alone.
+) -> dict[str, tuple[float, ...]]:
+    """Tokens a second of each drafter at 1 to `MOST` guesses; `ALONE` is the target alone.
 
     All write one text before any writes the next: a moment in which the machine was busy
     elsewhere should not decide. A drafter that cannot be had here, or fails, has 0; so the
@@ -89,7 +124,7 @@ def measure(
         if name in failed:
             continue
         try:
-            made = list(begin(prompt, Settings(drafter=name), NEW_TOKENS).rounds())
+            made = _written(begin(prompt, Settings(drafter=name), NEW_TOKENS), name)
         except Exception:
             if name == ALONE:
                 raise
@@ -97,34 +132,73 @@ def measure(
             failed.add(name)
         else:
             rounds[name] += made
-    return rates_of(rounds) | dict.fromkeys(failed, 0.0)
+    return rates_of(rounds) | dict.fromkeys(failed, (0.0,) * MOST)
+
+
+def _written(session: Session, drafter: str) -> list[Round]:
+    """The rounds of a run that asks for each number of `ASKED` in turn."""
+    rounds = []
+    while session.finished is None:
+        k = ASKED[session.made % len(ASKED)]
+        session.rewind(session.made, Settings(drafter=drafter, k=k))
+        rounds.append(session.advance())
+    return rounds
 
 
 def _was_busy(known: Measured, begin: Begin) -> bool:
     """Whether the target alone is much faster now than when `known` was measured."""
     made = list(begin(PROMPTS[0], Settings(drafter=ALONE), PACE_TOKENS).rounds())
-    return rates_of({ALONE: made})[ALONE] > MUCH_FASTER * known.rates[ALONE]
+    return rates_of({ALONE: made})[ALONE][0] > MUCH_FASTER * known.rates[ALONE][0]
 
 
-def rates_of(rounds: Mapping[str, Sequence[Round]]) -> dict[str, float]:
-    """Tokens a second by drafter, each part of a round counted with its median time.
+def rates_of(rounds: Mapping[str, Sequence[Round]]) -> dict[str, tuple[float, ...]]:
+    """Tokens a second at 1 to `MOST` guesses by drafter, from rounds that asked for more or less.
 
-    A pass over so many guesses costs the same whoever made them, so its time is the median
-    over everybody's rounds: what the machine did meanwhile cannot favour one drafter. Drafting
-    is each drafter's own. One median for all widths would flatter lookups, whose rounds are
-    mostly silent, and cheap.
+    Each part of a round is counted with its median time. A pass over so many guesses costs the
+    same whoever made them, so its time is the median over everybody's rounds: what the machine
+    did meanwhile cannot favour one drafter. Drafting is each drafter's own, step by step. One
+    median for all widths would flatter lookups, whose rounds are mostly silent, and cheap.
     """
-    warm = {name: [each for each in made if not each.cold] for name, made in rounds.items()}
-    passes = _medians(
-        (len(each.guesses), each.verify_seconds) for made in warm.values() for each in made
-    )
-    found = {}
-    for name, made in warm.items():
-        drafting = _medians((len(each.guesses), each.draft_seconds) for each in made)
-        widths = [len(each.guesses) for each in made]
-        seconds = sum(passes[width] + drafting[width] for width in widths)
-        found[name] = sum(len(each.committed) for each in made) / seconds if seconds else 0.0
-    return found
+    every = [each for made in rounds.values() for each in _warm(made)]
+    passes = _medians((len(each.guesses), each.verify_seconds) for each in every)
+    widths, costs = zip(*sorted(passes.items()), strict=True) if passes else ((0,), (0.0,))
+
+    def rate(made: Sequence[Round], k: int) -> float:
+        cut = [each for each in made if _tells(each, k, made)]
+        steps = _medians(
+            (slot, seconds)
+            for each in _warm(made)
+            for slot, seconds in enumerate(each.draft_step_seconds)
+        )
+        total = 0.0
+        for each in cut:
+            total += float(np.interp(min(len(each.guesses), k), widths, costs))
+            total += sum(steps.get(slot, 0.0) for slot in range(_steps(each, k)))
+        tokens = sum(len(each.committed) - max(each.accepted - k, 0) for each in cut)
+        return tokens / total if total else 0.0
+
+    return {name: tuple(rate(made, k) for k in range(1, MOST + 1)) for name, made in rounds.items()}
+
+
+def _tells(made: Round, k: int, others: Sequence[Round]) -> bool:
+    """Whether a round tells what asking for `k` guesses brings, among those of its drafter.
+
+    A chain does that was asked for as many or more, a tree that was asked for just as many.
+    """
+    asked = made.settings.effective_k
+    if any(each.is_tree for each in others):
+        return asked == k
+    return asked >= k or asked == 0
+
+
+def _steps(made: Round, k: int) -> int:
+    """Steps of drafting with `k` guesses asked for: one each, or one for all of them."""
+    return min(len(made.draft_step_seconds), k)
+
+
+def _warm(made: Sequence[Round]) -> Sequence[Round]:
+    """Rounds that tell how long things take: not a drafter's first, if there are others."""
+    return [each for each in made if not each.cold] or made
 
 
 def _medians(samples: Iterable[tuple[int, float]]) -> dict[int, float]:
@@ -135,28 +209,25 @@ def _medians(samples: Iterable[tuple[int, float]]) -> dict[int, float]:
     return {key: statistics.median(values) for key, values in grouped.items()}
 
 
-def explain(rates: dict[str, float], day: str) -> Choice:
-    """The fastest drafter of `rates` (tokens a second by name), and the sentence that says so."""
-    alone = rates[ALONE]
-    best = max((name for name in rates if name != ALONE), key=lambda name: rates[name])
-    figures = f"{best}: {rates[best]:.0f} tok/s here against {alone:.0f} alone, measured {day}"
-    if rates[best] >= alone:
-        return Choice(best, figures)
-    return Choice(best, f"{figures}; no drafter here is faster than the target alone")
-
-
 def _recall(memory: Path) -> dict[str, Measured]:
     """What was measured before; nothing when the file is missing or not ours."""
     try:
         known = json.loads(memory.read_text(encoding="utf-8"))
         return {
             str(key): Measured(
-                {str(name): float(rate) for name, rate in each["rates"].items()}, str(each["day"])
+                {str(name): _whole(rates) for name, rates in each["rates"].items()},
+                str(each["day"]),
             )
             for key, each in known.items()
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
+
+
+def _whole(rates: Sequence[float]) -> tuple[float, ...]:
+    if len(rates) != MOST:
+        raise ValueError("measured at other numbers of guesses")
+    return tuple(map(float, rates))
 
 
 def _remember(memory: Path, key: str, measured: Measured) -> None:

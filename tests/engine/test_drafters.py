@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
-from datetime import date
 
 import numpy as np
 import pytest
@@ -13,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.decode import Session
-from engine.drafters import auto
 from engine.drafters.catalogue import Catalogue, Makers, unigram
 from engine.drafters.model import CATCH_UP, LayerSkipDrafter, ModelDrafter
 from engine.drafters.ngram import NGramDrafter, latest_continuation
@@ -26,8 +23,6 @@ from engine.sampling import Draws
 from engine.trace import Settings
 from tests.engine import kit
 from tests.engine.kit import TINY, TINY_D, alone, audit, header, session
-from tests.engine.runs import oracle_script
-from tests.engine.test_stats import made as a_round
 
 VOCAB = kit.TINY_VOCAB
 UNIFORM = torch.full((VOCAB,), 1 / VOCAB, dtype=torch.float64)
@@ -408,112 +403,3 @@ def test_the_dial_s_law_is_the_shipped_one_or_flat(folder):
     assert unigram(folder, VOCAB).sum() == pytest.approx(1)
     assert unigram(folder, 10).tolist() == pytest.approx([0.1] * 10)
     assert unigram(None, 4).tolist() == [0.25] * 4
-
-
-# --- auto ------------------------------------------------------------------------------------
-
-
-class Rates:
-    """Stands in for measuring: seconds of a pass ("none") and of a proposal, by drafter.
-
-    Every drafter is right about everything; counts what it measured.
-    """
-
-    def __init__(self, seconds: dict[str, float]) -> None:
-        self.seconds = seconds
-        self.measured: list[str] = []
-
-    def begin(self, prompt: str, s: Settings, max_new_tokens: int):
-        self.measured.append(s.drafter)
-        drafting, a_pass = self.seconds[s.drafter], self.seconds["none"]
-        script, clock = oracle_script(), iter(range(10**6))
-        guess = script.propose
-        script.propose = lambda *asked: replace(guess(*asked), step_seconds=(drafting,))
-        return session(
-            Runner(TINY),
-            script,
-            header(PROMPT, s, max_new_tokens=max_new_tokens),
-            now=lambda: next(clock) * a_pass,
-        )
-
-
-def test_silent_rounds_of_a_lookup_do_not_make_its_checks_cheap():
-    """Seven silent rounds, three that checked four guesses; one moment of each was disturbed."""
-    silent, checked = [0.02] * 6 + [0.9], [0.03] * 2 + [0.9]
-    rounds = [a_round(0, 0, verify=seconds) for seconds in silent]
-    rounds += [a_round(4, 4, draft=0.0, verify=seconds) for seconds in checked]
-    found = auto.rates_of({"n-gram": rounds})["n-gram"]
-    assert found == pytest.approx((7 * 1 + 3 * 5) / (7 * 0.02 + 3 * 0.03))
-
-
-def test_a_machine_busy_during_one_drafter_s_turn_favours_no_other():
-    """The same text by two silent lookups, one of them disturbed, is the same rate."""
-    quiet = [a_round(0, 0, verify=0.02)] * 6
-    disturbed = [a_round(0, 0, verify=0.05)] * 5
-    found = auto.rates_of({"none": disturbed, "n-gram": quiet})
-    assert found["none"] == pytest.approx(found["n-gram"])
-
-
-def test_auto_takes_the_fastest_and_says_why_and_when(tmp_path):
-    rates = Rates({"none": 0.02, "copy-8": 0.001, "n-gram": 0.015})
-    chosen = auto.choose(rates.begin, ("n-gram", "copy-8", "layer-skip-20"), "here", tmp_path / "a")
-    assert chosen.drafter == "copy-8"
-    assert chosen.reason.startswith("copy-8: ")
-    assert chosen.reason.endswith(f" alone, measured {date.today().isoformat()}")
-
-
-def test_auto_measures_once_for_each_machine(tmp_path):
-    memory = tmp_path / "cache" / "auto.json"
-    rates = Rates({"none": 0.02, "copy-8": 0.001})
-    first = auto.choose(rates.begin, ("copy-8",), "here", memory)
-    assert rates.measured.count("copy-8") == len(auto.PROMPTS)
-    assert auto.choose(rates.begin, ("copy-8",), "here", memory) == first
-    assert rates.measured.count("copy-8") == len(auto.PROMPTS)
-    auto.choose(rates.begin, ("copy-8",), "elsewhere", memory)
-    assert rates.measured.count("copy-8") == 2 * len(auto.PROMPTS)
-    memory.write_text("{broken")
-    auto.choose(rates.begin, ("copy-8",), "here", memory)
-    assert rates.measured.count("copy-8") == 3 * len(auto.PROMPTS)
-
-
-def test_auto_measures_again_when_there_is_a_new_drafter(tmp_path):
-    rates = Rates({"none": 0.02, "copy-8": 0.001, "n-gram": 0.1})
-    auto.choose(rates.begin, ("copy-8",), "here", tmp_path / "a")
-    rates.measured.clear()
-    auto.choose(rates.begin, ("copy-8", "n-gram"), "here", tmp_path / "a")
-    assert set(rates.measured) == {"none", "copy-8", "n-gram"}
-
-
-@pytest.mark.parametrize(("pace", "again"), [(1.0, False), (3.0, False), (0.5, True)])
-def test_auto_measures_again_when_the_machine_was_busy_then(tmp_path, pace, again):
-    rates = Rates({"none": 0.02, "n-gram": 0.015})
-    auto.choose(rates.begin, ("n-gram",), "here", tmp_path / "a")
-    rates.measured.clear()
-    rates.seconds = {name: seconds * pace for name, seconds in rates.seconds.items()}
-    auto.choose(rates.begin, ("n-gram",), "here", tmp_path / "a")
-    assert ("n-gram" in rates.measured) == again
-
-
-def test_auto_goes_without_a_drafter_that_fails(tmp_path):
-    rates = Rates({"none": 0.02, "n-gram": 0.015})  # of copy-8 it knows nothing: KeyError
-    steps: list[str] = []
-    chosen = auto.choose(rates.begin, ("copy-8", "n-gram"), "here", tmp_path / "a", steps.append)
-    assert chosen.drafter == "n-gram"
-    assert steps[0] == f"none, 1 of {3 * len(auto.PROMPTS)}"
-    rates.measured.clear()
-    assert auto.choose(rates.begin, ("copy-8", "n-gram"), "here", tmp_path / "a") == chosen
-    assert "copy-8" not in rates.measured, "and does not try it again at every start"
-
-
-def test_auto_fails_only_with_the_target(tmp_path):
-    with pytest.raises(KeyError):
-        auto.choose(Rates({"n-gram": 0.015}).begin, ("n-gram",), "here", tmp_path / "a")
-
-
-def test_auto_admits_that_nothing_pays():
-    chosen = auto.explain({"none": 33.0, "small": 20.0, "n-gram": 31.4}, "2026-03-04")
-    assert chosen.drafter == "n-gram"
-    assert chosen.reason == (
-        "n-gram: 31 tok/s here against 33 alone, measured 2026-03-04; no drafter here is faster "
-        "than the target alone"
-    )
