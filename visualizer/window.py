@@ -106,25 +106,29 @@ class Window:
 
     def loop(self) -> int:
         """Draw until the window is closed. Time is absolute: a late frame is not made up for."""
-        window = self._window
         last = deadline = time.monotonic()
         try:
-            while not window.has_exit:
-                window.switch_to()
-                window.dispatch_events()
-                asked, self._asked[:] = tuple(self._asked), ()
-                for action in asked:
-                    self._handle(action)
-                if self._full_screen_wanted != window.fullscreen:
-                    self._full_screen(self._full_screen_wanted)
+            while not self._window.has_exit:
                 now = time.monotonic()
                 elapsed, last = min(now - last, LONGEST_FRAME), now
-                self._frame(elapsed)
+                self.turn(elapsed)
                 deadline = max(deadline + 1 / FRAME_RATE, time.monotonic() - 1 / FRAME_RATE)
                 time.sleep(max(deadline - time.monotonic(), 0.0))
         finally:
-            self._close()
+            self.close()
         return 0
+
+    def turn(self, elapsed: float) -> None:
+        """Take in what people did, and draw the picture `elapsed` seconds after the last one."""
+        window = self._window
+        window.switch_to()
+        window.dispatch_events()
+        asked, self._asked[:] = tuple(self._asked), ()
+        for action in asked:
+            self._handle(action)
+        if self._full_screen_wanted != window.fullscreen:
+            self._full_screen(self._full_screen_wanted)
+        self._frame(elapsed)
 
     def _frame(self, elapsed: float) -> None:
         width, height = self._pixels()
@@ -158,7 +162,8 @@ class Window:
             self._app.say(f"The profile is not written: {error.strerror or error}")
         self._app.profile = meter.lines if self._options.profile else ()
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Keep what is to be remembered, and give everything back."""
         self._end_capture()
         if self._meter is not None:
             with suppress(OSError):

@@ -21,9 +21,8 @@ from typing import Any
 
 from PIL import Image, ImageDraw
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "ui"))
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).parents[1] / "ui"))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from desktop import Display, missing_tools, program, wait_for
 

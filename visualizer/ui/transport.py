@@ -61,10 +61,12 @@ def _settings(ui: Ui, rect: Rect, model: UiModel, size: float) -> float:
     imgui.set_cursor_screen_pos(imgui.ImVec2(x, middle))
     if widgets.icon_button(ui.style, "reset", size, "Reset the camera (R)"):
         ui.emit(act.ResetView())
+    ui.mark("reset")
     imgui.same_line(0, 0)
     help_shown = model.state.help_visible
     if widgets.icon_button(ui.style, "help", size, "Keys (F1)", active=help_shown):
         ui.emit(act.ToggleHelp())
+    ui.mark("help-button")
     x -= cameras + 6 * unit
     imgui.set_cursor_screen_pos(imgui.ImVec2(x, frame))
     _cameras(ui, model.state.preset, cameras, narrow)
@@ -78,6 +80,7 @@ def _settings(ui: Ui, rect: Rect, model: UiModel, size: float) -> float:
                 ui.emit(act.SetSpeed(value))
         widgets.esc_closes()
         imgui.end_combo()
+    ui.mark("speed")
     imgui.set_item_tooltip("Speed ([ and ])")
     return x - 8 * unit
 
