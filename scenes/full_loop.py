@@ -155,16 +155,20 @@ def _guesses(parts: Parts, m: Moment) -> None:
     gleam = m.colors.gleam * (1.0 + 0.6 * np.sin(np.pi * j.read))  # the one being read shines
     colors = np.column_stack([tone, body])
     edges = np.column_stack([tone * gleam[:, None], line])
-    colors[j.kept] = (*committed, 1.0)
-    edges[j.kept] = (*guess, blocks.EDGE)
+    # Where nothing may move, what survives of a tree fades out above and in on the line.
+    there = abs(2.0 * slide - 1.0) if m.view.reduce_motion else 1.0
+    line[j.kept] = there
+    colors[j.kept] = (*committed, there)
+    edges[j.kept] = (*guess, blocks.EDGE * there)
     picks = [pick.encode(m.now, slot) for slot in range(len(slots))]
     rows = blocks.bodies(centers, blocks.halves_of(slots), colors, edges, picks)
     rows["fill"] = np.where(j.kept, 0.0, j.fill)
     rows["fill_color"][:, :3] = _mix(committed, rejected, j.refused)
     rows["crack"] = j.cracked
     seen = j.dropped & (line > 0.0)
-    parts.add("solids", rows[seen & j.kept])
-    parts.add("glass", rows[seen & ~j.kept])
+    solid = j.kept & (there >= 1.0)
+    parts.add("solids", rows[seen & solid])
+    parts.add("glass", rows[seen & ~solid])
     plain, engraved = m.colors.linear("text"), m.colors.linear("engraved")
     risen = m.faces[0] * np.clip(4.0 * j.fill - 1.5, 0.0, 1.0)  # behind the writing on the front
     covered = np.where(j.kept, 1.0, risen)

@@ -103,12 +103,12 @@ def grown(
             Guess(
                 token=token(text),
                 draft_prob=draft[text],
-                target_prob=target[parent].get(text, 0.0),
+                target_prob=chance,
                 accept_prob=min(1.0, chance / draft[text]),
                 draw=draw if tried else None,
                 verdict="discarded" if not tried else "accepted" if passed else "rejected",
                 draft_law=law(draft),
-                target_law=law(target[parent]),
+                target_law=law(owed[parent]),
                 source="head" if settings.drafter == "medusa-tree" else "model",
                 parent=parent,
             )

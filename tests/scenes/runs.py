@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import replace
+
 from engine.trace import (
     Baseline,
     Emitted,
@@ -117,6 +120,62 @@ def make_round(
         draft_step_seconds=(step,) * len(guesses),
         verify_seconds=verify,
     )
+
+
+def verdicts(parents: tuple[int, ...], path: tuple[int, ...]) -> list[str]:
+    """What becomes of each guess of a tree when those of `path` are accepted, and no others."""
+    found: list[str] = []
+    for slot, parent in enumerate(parents):
+        reached = parent == -1 or parent in path
+        passed = any(other < slot and parents[other] == parent for other in path)
+        tried = reached and not passed
+        found.append("accepted" if slot in path else "rejected" if tried else "discarded")
+    return found
+
+
+def make_tree(
+    index: int,
+    parents: tuple[int, ...],
+    texts: list[str],
+    path: tuple[int, ...],
+    closing: str,
+    settings: Settings,
+) -> Round:
+    """A round whose guesses branch; `path` must be a way down the tree."""
+    fates = verdicts(parents, path)
+    guesses = tuple(
+        replace(
+            guess(
+                text, fate, 0.8 if fate == "accepted" else 0.3, 0.3 if fate == "accepted" else 0.7
+            ),
+            parent=parent,
+        )
+        for text, fate, parent in zip(texts, fates, parents, strict=True)
+    )
+    kind = "recovered" if (path[-1] if path else -1) in parents else "bonus"
+    emitted = Emitted(token(closing), kind, 0.5, 0.5, _LAW, _LAW)
+    return Round(index, 0, settings, guesses, emitted, (0.004,), 0.024)
+
+
+def grown(k: int = 8, rounds: int = 10, seed: int = 0, chat: bool = True) -> Trace:
+    """A run of rounds whose guesses branch at random, `k` nodes each, with random survivors."""
+    chance = random.Random(seed)
+    settings = Settings(drafter="eagle-tree", k=k)
+    trace = Trace().extend(header(chat, k))
+    for index in range(rounds):
+        parents = [chance.randrange(max(-1, slot - 4), slot) if slot else -1 for slot in range(k)]
+        texts = [chance.choice(REPLY + list(WRONG)) for _ in parents]
+        path: list[int] = []
+        here = -1
+        while children := [slot for slot, parent in enumerate(parents) if parent == here]:
+            if chance.random() < 0.3:
+                break
+            here = chance.choice(children)
+            path.append(here)
+        closing = chance.choice(REPLY)
+        each = make_tree(index, tuple(parents), texts, tuple(path), closing, settings)
+        trace = trace.extend(each)
+    return trace.extend(RunFinished("length"))
 
 
 def made_up(

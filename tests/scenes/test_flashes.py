@@ -1,6 +1,7 @@
 """No more than three flashes in any second, in the pictures themselves, at any speed."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import moderngl
 import numpy as np
@@ -8,14 +9,22 @@ import pytest
 import runs
 from flashes import luminance, most_flashes
 
+from engine import codec
+from engine.trace import Trace
 from scenes import full_loop
 from visualizer.render.renderer import Renderer
-from visualizer.stage.schedule import FASTEST
+from visualizer.stage.schedule import BRISKEST, FASTEST
 from visualizer.stage.view import Orbit, View
 
+ROOT = Path(__file__).parents[2]
 FPS = 30.0
 CELLS = (27, 48)
 SIZE = (192, 108)
+
+
+def short(k: int) -> Trace:
+    """A run of short rounds."""
+    return runs.made_up(k, 30, accepts=(k,))
 
 
 def strobe(hertz: float, seconds: float = 2.0, share: float = 1.0, dark: float = 0.0) -> np.ndarray:
@@ -37,13 +46,17 @@ def test_the_analyser_counts() -> None:
 
 
 def rendered(
-    gl: moderngl.Context, k: int, view: View, speed: float = FASTEST, seconds: float = 1.6
+    gl: moderngl.Context,
+    run: Trace,
+    view: View,
+    speed: float = FASTEST,
+    seconds: float = 1.6,
+    start: float | None = None,
 ) -> np.ndarray:
-    """A strip of a run of short rounds, played at the fastest speed."""
-    run = runs.made_up(k, 30, accepts=(k,))
+    """A strip of a run from `start` (else its seventh round) on."""
     timeline = full_loop.timeline(run)
     made = Renderer(gl, SIZE, "software")
-    start = timeline.spans[6].start
+    start = timeline.spans[6].start if start is None else start
     strip = []
     for index in range(round(seconds * FPS)):
         t = start + index * speed / FPS
@@ -66,10 +79,31 @@ def test_fast_playback_flashes_at_most_three_times_a_second(
     gl: moderngl.Context, view: View
 ) -> None:
     for k in (0, 4):
-        assert most_flashes(rendered(gl, k, view), FPS) <= 3.0
+        assert most_flashes(rendered(gl, short(k), view), FPS) <= 3.0
+
+
+BEFORE_IT = Orbit(zoom=0.3)  # so close to a tree that a guess fills a third of the picture
+TREES = [
+    View(*SIZE, preset="close", orbit=BEFORE_IT),
+    View(*SIZE, preset="close", orbit=BEFORE_IT, theme="light"),
+]
+
+
+@pytest.mark.parametrize("view", TREES, ids=["dark", "light"])
+@pytest.mark.parametrize("speed", [1.0, BRISKEST, FASTEST])
+def test_refused_siblings_flash_at_most_three_times_a_second(
+    gl: moderngl.Context, view: View, speed: float
+) -> None:
+    """A round in which sibling after sibling bursts, seen from close by."""
+    run = codec.read_run(ROOT / "tests/data/tree.jsonl")
+    refused = replace(run, rounds=(replace(run.rounds[5], index=0),))
+    spans = full_loop.timeline(refused).spans[0]
+    watched = replace(view, fast=speed > BRISKEST)
+    start, seconds = spans.close.start, (spans.end - spans.close.start) / speed
+    assert most_flashes(rendered(gl, refused, watched, speed, seconds, start), FPS) <= 3.0
 
 
 def test_pulses_that_come_too_fast_are_found(gl: moderngl.Context) -> None:
     """The twin: every pass pulses, at three times the fastest speed."""
     view = replace(VIEWS[0], fast=False)
-    assert most_flashes(rendered(gl, 4, view, 3 * FASTEST), FPS) > 3.0
+    assert most_flashes(rendered(gl, short(4), view, 3 * FASTEST), FPS) > 3.0

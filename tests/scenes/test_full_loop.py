@@ -14,7 +14,7 @@ from scenes import CATALOG, full_loop
 from visualizer.render.uniforms import LIGHT
 from visualizer.stage import camera, pick, text
 from visualizer.stage.frame import Frame
-from visualizer.stage.layout import DEPTH, EM, HEIGHT, MARGIN, PITCH, Slot
+from visualizer.stage.layout import DEPTH, EM, HEIGHT, LINE, MARGIN, PITCH, Slot
 from visualizer.stage.stand import NAMED_ROUNDS
 from visualizer.stage.theme import THEMES, theme
 from visualizer.stage.timeline import Timeline
@@ -24,6 +24,8 @@ ROOT = Path(__file__).parents[2]
 FILES = [*sorted((ROOT / "assets" / "runs").glob("*.jsonl")), ROOT / "tests/data/hand.jsonl"]
 RUNS = {path.name: codec.read_run(path) for path in FILES}
 RUNS |= {f"k={k}": runs.made_up(k) for k in (0, 1, 4, 16)}
+RUNS |= {"tree": codec.read_run(ROOT / "tests/data/tree.jsonl")}
+RUNS |= {f"tree of {k}": runs.grown(k, 8, k) for k in (2, 4, 8, 16)}
 RUNS |= {"raw": runs.made_up(4, chat=False), "empty": Trace(), "prompt": runs.made_up(4, 0)}
 ARRAYS = (
     *("solids", "glass", "boxes", "shatters", "spheres", "beams", "ribbons", "tiles", "glyphs"),
@@ -190,7 +192,8 @@ def test_present_words_are_large_enough_to_read(run: Trace) -> None:
     """Cap height at least 2.6 % of the picture at the default camera.
 
     And 3.2 % where the round is on one line and no zone is named beside it; 2.3 % where sixteen
-    long words take four lines.
+    long words take four lines. A tree that is wider than a line, or that has more than four lanes,
+    is seen from further away: in proportion, but never under 1.2 %.
     """
     timeline = full_loop.timeline(run)
     cap = text.metrics().cap_height
@@ -200,13 +203,16 @@ def test_present_words_are_large_enough_to_read(run: Trace) -> None:
             view = View(*size, free=PANELS)
             frame = full_loop.compose(run, timeline, spans.pulse.end, view)
             for slot in place.guesses:
-                low = HEIGHT / 2 - cap * EM / 2
+                low = slot.y + HEIGHT / 2 - cap * EM / 2
                 front = slot.z + DEPTH / 2
                 ends = np.array([(slot.center, low + dy, front) for dy in (0.0, cap * EM)])
                 (_, a), (_, b) = camera.project(frame.camera, ends, *size)
                 lines = place.last_line - place.line + 1
                 short = spans.index >= NAMED_ROUNDS and lines == 1
                 least = 0.032 if short else 0.026 if lines < 4 else 0.023
+                if place.lanes > 1:
+                    away = max(place.right, LINE) / LINE * max(place.lanes, 4) / 4
+                    least = max(least / away, 0.012)
                 assert (a - b) / size[1] >= least, (spans.index, size)
 
 

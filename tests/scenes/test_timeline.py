@@ -16,6 +16,8 @@ ROOT = Path(__file__).parents[2]
 FILES = [*sorted((ROOT / "assets" / "runs").glob("*.jsonl")), ROOT / "tests/data/hand.jsonl"]
 RUNS = {path.name: codec.read_run(path) for path in FILES}
 RUNS |= {f"k={k}": runs.made_up(k) for k in (0, 1, 4, 16)}
+RUNS |= {"tree": codec.read_run(ROOT / "tests/data/tree.jsonl")}
+RUNS |= {f"tree of {k}": runs.grown(k, 8, k) for k in (2, 4, 8, 16)}
 RUNS |= {"raw": runs.made_up(4, chat=False), "empty": Trace(), "prompt": runs.made_up(4, 0)}
 
 

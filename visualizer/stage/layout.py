@@ -240,7 +240,7 @@ def _place(each: Round, line: int, cursor: float, words: tuple[float, ...]) -> P
     over = any(slot.line > line or slot.right > LINE for slot in slots)
     if cursor > 0.0 and over:
         return _place(each, line + 1, 0.0, ())
-    left = slots[0].left if slots else cursor
+    left = min((slot.left for slot in slots if slot.line == line), default=cursor)
     return Place(
         index=each.index,
         path=path,

@@ -12,6 +12,7 @@ from visualizer.stage.camera import DIRECTIONS, Free, Point, Pose, between, fram
 from visualizer.stage.drafters import ASIDE, BEHIND, BESIDE, HOVER, TALLEST, WIDEST
 from visualizer.stage.layout import (
     BACK,
+    DEPTH,
     HEIGHT,
     LINE,
     MARGIN,
@@ -31,7 +32,7 @@ FRONT = 1.2  # before the middle of its last line: room for names on the ground
 NARROWEST = {"follow": 8.8, "close": 5.4}  # these cameras frame at least so much of a line
 NAMED_ROUNDS = 2  # rounds in which the zones' names are written beside the lines
 NAMES = 2.6  # room for them before a line's start
-LANES_UNDER = 4  # so many lanes of a tree stand under the target; for more it makes room
+LANES_UNDER = 3.4  # so many lanes of a tree stand under the target; for more it makes room
 LINES_BACK = 3  # so many lines in all stand; the last of them sinks as the next one comes
 
 
@@ -138,7 +139,7 @@ def _stand(seen: Stretch, lens: Lens) -> Stand:
     left, right = seen.left, seen.right
     aside = min(max(seen.middle + TARGET_RIGHT, 3.0), LINE - COMPANY - 0.6)
     behind = min(near + TARGET_BACK[1], far - PITCH)  # the lines that stand, and this round
-    steps = max(seen.lanes - LANES_UNDER, 0)  # of a tree too tall to stand before the target
+    steps = max(seen.lanes - LANES_UNDER, 0.0)  # of a tree too tall to stand before the target
     target = (aside, TARGET_BACK[0] + steps * RISE, behind - steps * BACK)
     back, high = (seen.lanes - 1) * BACK, (seen.lanes - 1) * RISE
     names = min(seen.named, LINES_BACK - 1) * PITCH + PROMPT_BACK
@@ -147,6 +148,8 @@ def _stand(seen: Stretch, lens: Lens) -> Stand:
     ]
     over = high + HOVER + TALLEST
     points += [(x, over, far - back - BEHIND) for x in (left, right)]
+    if high:  # the box around a tree is as high in front as behind
+        points += [(x, high + 1.4, near + DEPTH / 2 + MARGIN) for x in (left, right)]
     if seen.named:
         points.append((left, 0.0, far - names))
     if lens.preset != "close":
