@@ -12,6 +12,7 @@ from flashes import luminance, most_flashes
 from engine import codec
 from engine.trace import Trace
 from scenes import full_loop
+from tests.stage.drafted import run_of
 from visualizer.render.renderer import Renderer
 from visualizer.stage.schedule import BRISKEST, FASTEST
 from visualizer.stage.view import Orbit, View
@@ -20,11 +21,6 @@ ROOT = Path(__file__).parents[2]
 FPS = 30.0
 CELLS = (27, 48)
 SIZE = (192, 108)
-
-
-def short(k: int) -> Trace:
-    """A run of short rounds."""
-    return runs.made_up(k, 30, accepts=(k,))
 
 
 def strobe(hertz: float, seconds: float = 2.0, share: float = 1.0, dark: float = 0.0) -> np.ndarray:
@@ -46,10 +42,17 @@ def test_the_analyser_counts() -> None:
 
 
 def rendered(
+    gl: moderngl.Context, k: int, view: View, speed: float = FASTEST, seconds: float = 1.6
+) -> np.ndarray:
+    """A strip of a run of short rounds, played at the fastest speed."""
+    return strip_of(gl, runs.made_up(k, 30, accepts=(k,)), view, speed, seconds)
+
+
+def strip_of(
     gl: moderngl.Context,
     run: Trace,
     view: View,
-    speed: float = FASTEST,
+    speed: float,
     seconds: float = 1.6,
     start: float | None = None,
 ) -> np.ndarray:
@@ -79,7 +82,19 @@ def test_fast_playback_flashes_at_most_three_times_a_second(
     gl: moderngl.Context, view: View
 ) -> None:
     for k in (0, 4):
-        assert most_flashes(rendered(gl, short(k), view), FPS) <= 3.0
+        assert most_flashes(rendered(gl, k, view), FPS) <= 3.0
+
+
+@pytest.mark.parametrize("name", ["copy-3g32", "layer-skip-20", "pard", "medusa"])
+def test_drafters_that_shine_flash_at_most_three_times_a_second(
+    gl: moderngl.Context, name: str
+) -> None:
+    """Those that light up a large part of the stage, at the speeds at which every pass pulses
+    and at the fastest."""
+    run = run_of(name, 30, k=1)
+    for speed, fast in ((BRISKEST, False), (FASTEST, True)):
+        view = replace(VIEWS[0], fast=fast)
+        assert most_flashes(strip_of(gl, run, view, speed), FPS) <= 3.0
 
 
 BEFORE_IT = Orbit(zoom=0.3)  # so close to a tree that a guess fills a third of the picture
@@ -100,10 +115,10 @@ def test_refused_siblings_flash_at_most_three_times_a_second(
     spans = full_loop.timeline(refused).spans[0]
     watched = replace(view, fast=speed > BRISKEST)
     start, seconds = spans.close.start, (spans.end - spans.close.start) / speed
-    assert most_flashes(rendered(gl, refused, watched, speed, seconds, start), FPS) <= 3.0
+    assert most_flashes(strip_of(gl, refused, watched, speed, seconds, start), FPS) <= 3.0
 
 
 def test_pulses_that_come_too_fast_are_found(gl: moderngl.Context) -> None:
     """The twin: every pass pulses, at three times the fastest speed."""
     view = replace(VIEWS[0], fast=False)
-    assert most_flashes(rendered(gl, short(4), view, 3 * FASTEST), FPS) > 3.0
+    assert most_flashes(rendered(gl, 4, view, 3 * FASTEST), FPS) > 3.0

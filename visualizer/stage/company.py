@@ -45,12 +45,7 @@ FLASH = 0.30
 def add(parts: Parts, m: Moment, level: float) -> None:
     """Add the models and what flows between them; `level` is that of the target's pulse."""
     kind, seen = _who(m)
-    glow, reached = level, m.spans.pulse.progress(m.t) if m.now >= 0 else 1.0
-    if m.now >= 0 and level == 0.0 and family(kind) == "layer-skip" and seen:
-        draft = m.spans.draft
-        glow = SKIPPING * swell(m.t - draft.start, draft.end - m.t, TURNS, TURNS)
-        reached = drafters.share(kind, m.layers)
-    parts.add("spheres", models.target(m.stand.target, glow, reached, m.layers, m.colors))
+    parts.add("spheres", _target(m, kind, level))
     named = names.seen(m)
     if named > 0.0:
         parts.add("glyphs", names.of_target(m, named))
@@ -60,16 +55,16 @@ def add(parts: Parts, m: Moment, level: float) -> None:
         parts.add("beams", models.beam(m.stand.target, m.place, level, m.colors))
     if m.now < 0 or seen <= 0.0:
         return
-    working = _working(m, kind)
-    light = drafters.WORKING if working else drafters.RESTING
+    work = _work(m, kind)
+    light = drafters.RESTING + (drafters.WORKING - drafters.RESTING) * work
     if family(kind) == "medusa":
         parts.add("spheres", drafters.heads(m.stand.target, _heads(m), seen, light, m.colors))
     else:
         foot = walk.foot_at(kind, m)
         parts.add("spheres", drafters.body(kind, foot, seen, light, m.colors))
     if family(kind) == "copy":
-        glow = COPYING if working else 0.0
-        parts.add("spheres", drafters.twin(kind, m.stand.target, seen, glow, m.colors))
+        light = COPYING * work
+        parts.add("spheres", drafters.twin(kind, m.stand.target, seen, light, m.colors))
     if shelf.seen(kind):
         books, name = shelf.shown(
             m.stand.target, seen, pick.encode(m.now, pick.DRAFT), m.view.theme, m.faces
@@ -77,6 +72,25 @@ def add(parts: Parts, m: Moment, level: float) -> None:
         parts.add("solids", books)
         parts.add("glyphs", name)
     _flows(parts, m, kind)
+
+
+def _target(m: Moment, kind: About | None, level: float) -> Rows:
+    """The target in its pass; where its lower layers draft, they shine until it goes through."""
+    if m.now < 0:
+        return models.target(m.stand.target, 0.0, 1.0, m.layers, m.colors)
+    reached, glow = m.spans.pulse.progress(m.t), level
+    if family(kind) == "layer-skip" and not _rests(m):
+        start, end = m.spans.approach.end, m.spans.pulse.start + models.RISE
+        skipping = SKIPPING * swell(m.t - start, end - m.t, TURNS, TURNS)
+        if skipping > 0.0:
+            glow = max(level, skipping)
+            reached = max(reached, drafters.share(kind, m.layers))
+    return models.target(m.stand.target, glow, reached, m.layers, m.colors)
+
+
+def _rests(m: Moment) -> bool:
+    """Whether time runs so fast that in this round nothing may flash."""
+    return m.view.fast and not m.spans.bright
 
 
 def _who(m: Moment) -> tuple[About | None, float]:
@@ -93,13 +107,16 @@ def _who(m: Moment) -> tuple[About | None, float]:
     return (kinds[0], 1.0 - 2.0 * way) if way < 0.5 else (kinds[1], 2.0 * way - 1.0)
 
 
-def _working(m: Moment, kind: About | None) -> bool:
-    """Whether its own weights are at work: a memory's finds light up nobody."""
+def _work(m: Moment, kind: About | None) -> float:
+    """How far (0..1) the drafter is lit by its work: a memory's finds light up no model."""
     steps, guesses = m.spans.steps, m.round.guesses
-    now = [number for number, step in enumerate(steps) if step.holds(m.t)]
-    if family(kind) == "hybrid" and now and len(steps) == len(guesses):
-        return guesses[now[0]].source == "model"
-    return bool(now)
+    if not steps or _rests(m):
+        return 0.0
+    if family(kind) == "hybrid" and len(steps) == len(guesses):
+        steps = tuple(s for s, g in zip(steps, guesses, strict=True) if not g.copied)
+        return float(any(step.holds(m.t) for step in steps))
+    start, end = steps[0].start, max(steps[-1].end, steps[0].start + TURNS)
+    return swell(m.t - start, end - m.t, TURNS / 2, TURNS)
 
 
 def _heads(m: Moment) -> int:
