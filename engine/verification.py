@@ -79,12 +79,8 @@ def verify_chain(
     drawn from. Raises ValueError for a guess its own distribution calls impossible.
     """
     k = len(draft_tokens)
-    rows = torch.arange(k, device=target_probs.device)
-    tokens = torch.tensor(draft_tokens, dtype=torch.long, device=target_probs.device)
-    target: list[float] = target_probs[rows, tokens].tolist()  # the target's chance of each guess
-    draft: list[float] = draft_probs[rows, tokens].tolist()  # its chance of being proposed
-    if not all(chance > 0 for chance in draft):
-        raise ValueError("a guess has no probability under the law it is said to come from")
+    target, draft = _chances(target_probs[:k], draft_tokens), _chances(draft_probs, draft_tokens)
+    accept_probs = _ratios(target, draft)
 
     accepted = 0
     while accepted < k and accept_draws[accepted] * draft[accepted] < target[accepted]:
@@ -96,7 +92,6 @@ def verify_chain(
     else:
         kind = "recovered"
         emit_probs = residual(target_probs[accepted], draft_probs[accepted])
-    accept_probs = tuple(min(1.0, target[i] / draft[i]) for i in range(k))
     path, token = tuple(range(accepted)), pick(emit_probs, emit_draw)
     return Verdict(path, token, kind, emit_probs, target_probs[:k], accept_probs)
 
@@ -126,27 +121,23 @@ def verify_tree(
     """
     check_tree(draft_tokens, parents)
     owed = list(_float64(target_probs))  # row i + 1: what the target still owes after node i
-    tested: list[Tensor] = []
-    passes: list[bool] = []
-    chances: list[float] = []
-    for node, (token, parent) in enumerate(zip(draft_tokens, parents, strict=True)):
-        tested.append(owed[parent + 1])
-        target, draft = float(owed[parent + 1][token]), float(draft_probs[node, token])
-        if not draft > 0:
-            raise ValueError("a guess has no probability under the law it is said to come from")
-        passes.append(accept_draws[node] * draft < target)
-        chances.append(min(1.0, target / draft))
+    laws: list[Tensor] = []  # what it owed before each node was judged
+    for node, parent in enumerate(parents):
+        laws.append(owed[parent + 1])
         owed[parent + 1] = residual(owed[parent + 1], draft_probs[node])
+    tested = torch.stack(laws) if laws else target_probs[:0]
+    target, draft = _chances(tested, draft_tokens), _chances(draft_probs, draft_tokens)
+    accept_probs = _ratios(target, draft)
 
     path = [ROOT]
     for node, parent in enumerate(parents):
-        if parent == path[-1] and passes[node]:
+        if parent == path[-1] and accept_draws[node] * draft[node] < target[node]:
             path.append(node)
+
     kind: EmitKind = "recovered" if path[-1] in parents else "bonus"
     emit_probs = owed[path[-1] + 1]
-    laws = torch.stack(tested) if tested else target_probs[:0]
     emitted = pick(emit_probs, emit_draw)
-    return Verdict(tuple(path[1:]), emitted, kind, emit_probs, laws, tuple(chances))
+    return Verdict(tuple(path[1:]), emitted, kind, emit_probs, tested, accept_probs)
 
 
 def check_tree(draft_tokens: Sequence[int], parents: Sequence[int]) -> None:
@@ -165,7 +156,7 @@ def residual(target_probs: Tensor, draft_probs: Tensor) -> Tensor:
     target = _float64(target_probs)
     excess = (target - _float64(draft_probs)).clamp(min=0)
     total = excess.sum()
-    return excess / total if total > 1e-12 else target
+    return torch.where(total > 1e-12, excess / total, target)
 
 
 def pick(probs: Tensor, draw: float) -> int:
@@ -181,6 +172,22 @@ def pick(probs: Tensor, draw: float) -> int:
             raise ValueError("The model's numbers are not finite: nothing can be drawn from them.")
         index = int(probs.nonzero()[-1])
     return index
+
+
+def _chances(laws: Tensor, tokens: Sequence[int]) -> list[float]:
+    """Of each law (K, V) its chance of the token (K) in its place."""
+    rows = torch.arange(len(tokens), device=laws.device)
+    chances: list[float] = laws[
+        rows, torch.tensor(tokens, dtype=torch.long, device=laws.device)
+    ].tolist()
+    return chances
+
+
+def _ratios(target: Sequence[float], draft: Sequence[float]) -> tuple[float, ...]:
+    """Each guess's chance of passing: what the target owes it over what it was drawn with."""
+    if not all(chance > 0 for chance in draft):
+        raise ValueError("a guess has no probability under the law it is said to come from")
+    return tuple(min(1.0, wanted / said) for wanted, said in zip(target, draft, strict=True))
 
 
 def _float64(probs: Tensor) -> Tensor:
