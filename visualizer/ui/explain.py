@@ -130,8 +130,10 @@ def quality(percent: float) -> Lines:
 
 
 def dials(offered: Sequence[Dial]) -> Lines:
-    """What the switch beneath the quality slider offers."""
-    return ("What the slider acts through", *(f"{each}: {MEANS[each]}" for each in offered))
+    """What the switch beneath the quality slider offers; nothing where there is none."""
+    if len(offered) < 2:
+        return ()
+    return ("The slider can act through", *(f"  {each}: {MEANS[each]}" for each in offered))
 
 
 def ladder(dial: Dial, stops: Sequence[Stop]) -> Lines:

@@ -21,15 +21,13 @@ def draw(ui: Ui, model: UiModel, compact: bool) -> None:
     dials = dial.offered(drafters)
     now = model.state.dial if model.state.dial in dials else "noise"
     if now == "noise":
-        _noise(ui, settings)
+        _noise(ui, settings, dials)
     else:
-        _ladder(ui, settings, dial.stops(now, drafters), now)
+        _ladder(ui, settings, dial.stops(now, drafters), now, dials)
     imgui.begin_disabled(not settings.speculative)
     if len(dials) > 1:
         pressed = widgets.segmented(ui.style, "dial", dials, dials.index(now), small=True)
         ui.mark("dial")
-        if imgui.is_item_hovered(imgui.HoveredFlags_.allow_when_disabled):
-            widgets.explanation(ui.style, explain.dials(dials))
         if pressed is not None and dials[pressed] != now:
             moved = dial.entered(dials[pressed], settings, drafters)
             ui.emit(act.ChooseDial(dials[pressed], moved))
@@ -48,17 +46,23 @@ def _acts_through(settings: Settings, now: dial.Dial, drafters: tuple[str, ...])
     return f"{now}: {dial.MEANS[now]}; here {settings.drafter}"
 
 
-def _noise(ui: Ui, settings: Settings) -> None:
+def _noise(ui: Ui, settings: Settings, dials: tuple[dial.Dial, ...]) -> None:
     value = rows.dial(
         ui, "quality", "Draft quality", f"{settings.quality:.0f} %", settings.quality,
         (0.0, 100.0), 1.0, enabled=settings.speculative,
-        why=explain.quality(settings.quality),
+        why=(*explain.quality(settings.quality), *explain.dials(dials)),
     )  # fmt: skip
     if value is not None:
         ui.emit(act.ChangeSettings(replace(settings, quality=value)))
 
 
-def _ladder(ui: Ui, settings: Settings, ladder: tuple[dial.Stop, ...], now: dial.Dial) -> None:
+def _ladder(
+    ui: Ui,
+    settings: Settings,
+    ladder: tuple[dial.Stop, ...],
+    now: dial.Dial,
+    dials: tuple[dial.Dial, ...],
+) -> None:
     """The slider with a stop for each drafter of a ladder."""
     here = dial.place(settings, ladder)
     rows.space(ui, 1)
@@ -67,7 +71,7 @@ def _ladder(ui: Ui, settings: Settings, ladder: tuple[dial.Stop, ...], now: dial
     widgets.text("Draft quality", ui.style.palette.text)
     ui.mark("quality-label")
     if imgui.is_item_hovered(imgui.HoveredFlags_.allow_when_disabled):
-        widgets.explanation(ui.style, explain.ladder(now, ladder))
+        widgets.explanation(ui.style, (*explain.ladder(now, ladder), *explain.dials(dials)))
     rows.at_right(ui, ladder[here].name if here is not None else "–")
     chosen = widgets.slider(ui.style, "quality", here, 0, len(ladder) - 1, 1)
     ui.mark("quality")
