@@ -153,7 +153,7 @@ def test_a_phrase_that_cannot_be_read_is_written_out() -> None:
         m = moment(timeline, each.index)
         phrases = origins.runs(timeline, each.index)
         for number, phrase in enumerate(phrases):
-            spot = origins.phrase(m, phrase)
+            spot = origins.phrase(timeline, each.index, phrase, m.stand)
             assert spot is not None
             strong = (np.arange(len(phrases)) == number).astype(float)
             written = bool((quotes.rows(m, strong)["color"][:, 3] > 0.0).any())

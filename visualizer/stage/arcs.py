@@ -41,7 +41,7 @@ def source(m: Moment, run: Run) -> Point:
     if run.origin is None:
         return shelf.front(m.stand.target)
     words = quotes.place(m, run)
-    found = phrase(m, run)
+    found = phrase(m.timeline, m.now, run, m.stand)
     return words or (found.top if found else shelf.front(m.stand.target))
 
 
@@ -62,6 +62,8 @@ def falling(m: Moment, fallen: Floats) -> Floats:
     shifts = np.zeros((len(slots), 3))
     shifts[:, 1] = DROP_HEIGHT * (1.0 - ease_out(fallen))
     way = ease(fallen)
+    if not shifts.any():
+        return shifts
     for run in runs(m.timeline, m.now):
         begin = source(m, run)
         one_by_one = run.origin is not None and quotes.place(m, run) is None

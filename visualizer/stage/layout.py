@@ -165,10 +165,14 @@ class PromptPlace:
     def slot_of(self, position: int) -> Slot | None:
         """The slot that shows the prompt's token at `position`."""
         first, last = self.words
-        slots = self.slots
-        template = len(slots) > 0 and first > 0
-        own = position - first + template if first <= position < last else 0
-        return slots[min(own, len(slots) - 1)] if slots else None
+        own = position - first + (first > 0) if first <= position < last else 0
+        slot = None
+        for line in self.lines:
+            if own < len(line):
+                return line[own]
+            own -= len(line)
+            slot = line[-1] if line else slot
+        return slot
 
     @property
     def slots(self) -> tuple[Slot, ...]:

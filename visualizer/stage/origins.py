@@ -120,6 +120,7 @@ def _written(timeline: Timeline, index: int, position: int) -> tuple[Round, int]
     return each, position - each.position
 
 
+@lru_cache(maxsize=512)
 def spot(timeline: Timeline, index: int, position: int, stand: Stand) -> Spot | None:
     """Where the token at `position` is seen while round `index` goes on."""
     slot = slot_at(timeline, index, position)
@@ -127,7 +128,9 @@ def spot(timeline: Timeline, index: int, position: int, stand: Stand) -> Spot | 
         return None
     header, prompt = timeline.page.header, timeline.page.prompt
     of_prompt = header is not None and position < len(header.prompt_tokens)
-    age = float(aged(np.array(stand.line - slot.line), stand.cleared))
+    age = stand.line - slot.line
+    if stand.cleared:
+        age = float(aged(np.array(age), stand.cleared))
     if age > LINES_BACK - 1:
         z = stand.line * PITCH - START - STEP * max(age - LINES_BACK, 0.0)
         return Spot(slot.center, z, slot.width / 2, 0.0)
@@ -143,12 +146,13 @@ def stretch(spots: list[Spot]) -> Spot:
     return Spot((left + right) / 2, spots[0].z, (right - left) / 2, spots[0].height)
 
 
-def phrase(m: Moment, run: Run) -> Spot | None:
+@lru_cache(maxsize=64)
+def phrase(timeline: Timeline, index: int, run: Run, stand: Stand) -> Spot | None:
     """Where a copied phrase is; None for one from the store."""
     if run.origin is None:
         return None
     positions = range(run.origin, run.origin + run.last - run.first)
-    found = [spot(m.timeline, m.now, position, m.stand) for position in positions]
+    found = [spot(timeline, index, position, stand) for position in positions]
     spots = [each for each in found if each is not None]
     return stretch(spots) if spots else None
 

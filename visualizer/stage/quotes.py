@@ -19,7 +19,7 @@ from visualizer.stage.layout import HEIGHT, LINE, PITCH
 from visualizer.stage.moment import Moment
 from visualizer.stage.origins import Run, phrase, runs, slot_at, token_at
 from visualizer.stage.ribbon import START
-from visualizer.stage.stand import LINES_BACK
+from visualizer.stage.stand import LINES_BACK, Stand
 from visualizer.stage.timeline import Timeline
 
 Rows = NDArray[np.void]
@@ -37,7 +37,7 @@ def rows(m: Moment, strong: Floats) -> Rows:
     """The quotations of a moment's round; `strong` (runs,) is their opacity."""
     parts = [np.zeros(0, GLYPH)]
     for run, alpha in zip(runs(m.timeline, m.now), strong.tolist(), strict=True):
-        end = _end(m, run)
+        end = _end(m.timeline, m.now, run, m.stand)
         if end is not None:
             found, copied = _words(m.timeline, m.now, run)
             x, y, z = end
@@ -49,34 +49,35 @@ def rows(m: Moment, strong: Floats) -> Rows:
 
 def place(m: Moment, run: Run) -> Point | None:
     """The middle of the copied words' upper edge; None where they need not be written."""
-    end = _end(m, run)
+    end = _end(m.timeline, m.now, run, m.stand)
     if end is None:
         return None
     x, y, z = end
     return x - text.measure(_words(m.timeline, m.now, run)[1]) * names.EM / 2, y + names.EM, z
 
 
-def _end(m: Moment, run: Run) -> Point | None:
+@lru_cache(maxsize=64)
+def _end(timeline: Timeline, index: int, run: Run, stand: Stand) -> Point | None:
     """Where the words of a run end; None where they need not be written."""
-    spot = phrase(m, run)
-    if spot is None or _readable(m, run):
+    spot = phrase(timeline, index, run, stand)
+    if spot is None or _readable(timeline, index, run, stand.line):
         return None
-    found, copied = _words(m.timeline, m.now, run)
+    found, copied = _words(timeline, index, run)
     wide = (text.measure(found) + GAP + text.measure(copied)) * names.EM
     end = min(max(spot.x + wide / 2, wide), LINE)
-    if shelf.seen(drafters.kind_of(m.round, m.timeline.page.header)):
-        end = min(end, shelf.middle(m.stand.target)[0] - shelf.HALF - APART)
+    if shelf.seen(drafters.kind_of(timeline.rounds[index], timeline.page.header)):
+        end = min(end, shelf.middle(stand.target)[0] - shelf.HALF - APART)
     high = spot.height + OVER if spot.height else HORIZON
-    return end, high, max(spot.z, m.stand.line * PITCH - START + BEFORE)
+    return end, high, max(spot.z, stand.line * PITCH - START + BEFORE)
 
 
-def _readable(m: Moment, run: Run) -> bool:
+def _readable(timeline: Timeline, index: int, run: Run, line: float) -> bool:
     """Whether every copied word stands there on a block of its own."""
     assert run.origin is not None
     for position in range(run.origin, run.origin + run.last - run.first):
-        slot = slot_at(m.timeline, m.now, position)
-        token = token_at(m.timeline, m.now, position)
-        if slot is None or token is None or m.stand.line - slot.line > LINES_BACK - 1:
+        slot = slot_at(timeline, index, position)
+        token = token_at(timeline, index, position)
+        if slot is None or token is None or line - slot.line > LINES_BACK - 1:
             return False
         if slot.label.text != text.visible(token.text):
             return False
