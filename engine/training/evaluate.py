@@ -127,8 +127,7 @@ def measure(
 
     `replies` limits both the greedy replies and the sampled ones, drawn by seed 0.
     """
-    greedy = [row for row in split.held_out if corpus.temperature[row] == 0]
-    greedy = sorted(np.random.default_rng(0).permutation(greedy)[:replies].tolist())
+    greedy = greedy_rows(corpus, split, replies)
     found = dict(zip(greedy, hits(student, corpus, greedy), strict=True))
     families = sorted({split.families[row] for row in greedy})
     written = np.concatenate([corpus.reply(row) for row in split.held_out])
@@ -145,6 +144,12 @@ def measure(
         },
         "temperature_0.7": alphas(student, target, corpus, split, replies),
     }
+
+
+def greedy_rows(corpus: text.Corpus, split: text.Split, replies: int | None = None) -> list[int]:
+    """The held-out rows written at temperature 0; so many of them, drawn by seed 0."""
+    rows = [row for row in split.held_out if corpus.temperature[row] == 0]
+    return sorted(np.random.default_rng(0).permutation(rows)[:replies].tolist())
 
 
 def hits(student: Student, corpus: text.Corpus, rows: Sequence[int]) -> list[rounds.Hits]:

@@ -7,23 +7,31 @@ a residual block, which starts silent; all write through the target's frozen emb
 
 The maps begin as least-squares answers: of all linear guesses at the feature some places on,
 the best. Since logits are linear in features, that is a guess at the mean of the logits.
+
+Once trained, they get the tree that `medusa-tree` drafts: the one that would have accepted most on
+text they learned from.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from engine.training.corpus import Ids
+from engine.arguments import MAX_K
+from engine.training import rounds
+from engine.training.corpus import Corpus, Ids
 from engine.training.eagle import RIDGE, delayed
 from engine.training.model import Shape
 from engine.training.student import Student
-from engine.training.teacher import Target
+from engine.training.teacher import Target, predicting
 
 HEADS = 4
+TREE_K = (1, 4, 8, 16)  # sizes of the tree that the card has figures of
 
 
 class Head(nn.Module):
@@ -58,6 +66,7 @@ class Medusa(Student):
         "guess one place further ahead each, without knowing the others' guesses. The maps began "
         "as least-squares answers, the blocks silent."
     )
+    norm_scale = 1.0
     depth = HEADS
 
     def __init__(self, target: Target, layers: int, vocab_ids: Tensor) -> None:
@@ -89,6 +98,35 @@ class Medusa(Student):
             features = delayed(features, lengths)
             outputs.append(head(features).float())
         return outputs
+
+    def settle(
+        self, corpus: Corpus, learned: Sequence[int], held_out: Sequence[int]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The tree to draft, as paths of ranks, best first, and what it accepts."""
+        tree = rounds.best_tree(self.ranks(corpus, learned), MAX_K)
+        ranks = self.ranks(corpus, held_out)
+        lengths = {
+            str(k): round(rounds.mean_acceptance_length(rounds.tree_histogram(ranks, tree[:k])), 4)
+            for k in TREE_K
+        }
+        return {"tree": tree}, {"tree_tokens_per_round": lengths}
+
+    @torch.no_grad()
+    def ranks(self, corpus: Corpus, rows: Sequence[int]) -> list[rounds.Ranks]:
+        """Where in each head's order the tokens of the replies in these rows stand."""
+        found = []
+        for row in rows:
+            positions = predicting(corpus, [row])
+            written = torch.tensor(corpus.reply(row).astype(np.int64))
+            places = torch.searchsorted(self.vocab_ids, written).clamp(max=len(self.vocab_ids) - 1)
+            known = self.vocab_ids[places] == written
+            lines = []
+            for hidden in self.ahead([corpus.row(row)], HEADS):
+                logits = self.logits(hidden[positions])
+                above = (logits > logits.gather(-1, places[:, None])).sum(-1)
+                lines.append(above.masked_fill(~known, -1))
+            found.append(torch.stack(lines).cpu().numpy())
+        return found
 
     @property
     def _heads(self) -> list[Head]:

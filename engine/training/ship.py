@@ -31,6 +31,8 @@ Point = dict[str, float]
 
 TARGET_NAME = "SmolLM2-135M-Instruct"
 
+SETTLING_ROWS = 100  # of training text, on which a configuration is settled
+
 
 def ship(
     checkpoint: Path,
@@ -52,6 +54,10 @@ def ship(
     student.decoder.load_state_dict(state["student"])
     export(student, out, TARGET_NAME)
     student = load(out, target)  # what is measured is what is shipped
+    held_out = evaluate.greedy_rows(corpus, plan.split, replies)
+    settled, figures = student.settle(corpus, plan.order[:SETTLING_ROWS].tolist(), held_out)
+    config = json.loads((out / "config.json").read_text()) | settled
+    (out / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     seen = corpus.reply_tokens(
         row for shard in state["progress"]["shards"] for row in plan.rows(shard)
     )
@@ -60,8 +66,9 @@ def ship(
         "kind": state["kind"],
         "target": TARGET_NAME,
         "recipe": state["recipe"],
+        "start": state.get("start", {}),
         "note": note,
-        "command": command(state["kind"], state["recipe"], texts),
+        "command": command(out.name, state, texts),
         "unique_tokens": min(state["progress"]["visits"], seen),
         "held_out_replies": len(plan.split.held_out),
         "visits": state["progress"]["visits"],
@@ -70,7 +77,7 @@ def ship(
         "parameters": sum(parameter.numel() for parameter in student.parameters()),
         "reduced_vocabulary": len(student.vocab_ids),
         "bytes": (out / "model.safetensors").stat().st_size,
-        "held_out": evaluate.measure(student, target, corpus, plan.split, replies),
+        "held_out": evaluate.measure(student, target, corpus, plan.split, replies) | figures,
         "curve": state["progress"]["curve"],
     }
     (out / "card.json").write_text(json.dumps(facts, indent=2) + "\n")
@@ -78,8 +85,10 @@ def ship(
     return facts
 
 
-def command(kind: str, recipe: Facts, texts: Sequence[Path]) -> str:
+def command(name: str, state: Facts, texts: Sequence[Path]) -> str:
     """The line that repeats this training."""
+    kind, recipe, start = state["kind"], state["recipe"], state.get("start")
+    begin = f"--start assets/drafters/{start['name']} " if start else ""
     names = " ".join(path.name for path in texts)
     standard = asdict(Recipe())
     changed = " ".join(
@@ -89,7 +98,7 @@ def command(kind: str, recipe: Facts, texts: Sequence[Path]) -> str:
     )
     return (
         f"python -m engine.training.distil --drafter {kind} --target FOLDER --text {names} "
-        f"--work FOLDER --out assets/drafters/{kind} {changed}".rstrip()
+        f"--work FOLDER --out assets/drafters/{name} {begin}{changed}".rstrip()
     )
 
 
@@ -145,6 +154,7 @@ def card(facts: Facts) -> str:
         + "."
         + _further(held["temperature_0.7"]),
         "",
+        *_tree(held),
         *_cost(facts),
         f"The reduced vocabulary holds {held['vocabulary_coverage']:.1%} of the held-out tokens.",
         "",
@@ -163,14 +173,36 @@ def _recipe(facts: Facts) -> str:
         )
     state = "" if facts["finished"] else " **Training had not finished when this was written.**"
     return (
-        "Cross-entropy to the target's law, renormalised on the reduced vocabulary (its 64 "
-        "likeliest tokens), at reply positions of text the target wrote itself. "
+        f"{_begun(facts)}Cross-entropy to the target's law, renormalised on the reduced "
+        "vocabulary (its 64 likeliest tokens), at reply positions of text the target wrote itself. "
         f"{facts['unique_tokens']:,} unique tokens, {facts['visits']:,} token visits in "
         f"{facts['steps']:,} steps of at least {recipe['step_tokens']} tokens; AdamW (0.9, 0.95), "
         f"rate {recipe['peak_rate']:g}, {recipe['warmup_steps']} warm-up steps, constant"
-        f"{_falling(recipe)}; clip {recipe['clip']:g}; final "
-        f"norm scaled by 0.3 at the start; seed {recipe['seed']}.{_unrolled(recipe)}{state}"
+        f"{_falling(recipe)}; clip {recipe['clip']:g}; {_calmed(facts)}seed {recipe['seed']}."
+        f"{_unrolled(recipe)}{state}"
     )
+
+
+def _begun(facts: Facts) -> str:
+    """Which drafter the training went on from."""
+    start, layers = facts.get("start"), facts["recipe"]["layers"]
+    if not start:
+        return ""
+    had = start["recipe"]["layers"]
+    change = (
+        f", cut to {layers}" if layers < had else f", grown to {layers}" if layers > had else ""
+    )
+    return (
+        f"Began as `{start['name']}` after its {start['visits']:,} visits ({had} "
+        f"layer{'s' * (had > 1)}{change}); what follows is what it learned since. "
+    )
+
+
+def _calmed(facts: Facts) -> str:
+    if facts.get("start"):
+        return ""
+    scale = KINDS[facts.get("kind", Student.kind)].norm_scale
+    return "" if scale == 1 else f"final norm scaled by {scale:g} at the start; "
 
 
 def _falling(recipe: Facts) -> str:
@@ -199,14 +231,28 @@ def _further(sampled: Facts) -> str:
     )
 
 
+def _tree(held: Facts) -> list[str]:
+    """What the drafter's tree accepts, where it has one of a fixed shape."""
+    if "tree_tokens_per_round" not in held:
+        return []
+    lengths = held["tree_tokens_per_round"].items()
+    return [
+        "As a tree, the one that accepts most on training text, tokens a round at temperature 0: "
+        + ", ".join(f"{length:.2f} with {k} node{'s' * (k != '1')}" for k, length in lengths)
+        + ".",
+        "",
+    ]
+
+
 def _cost(facts: Facts) -> list[str]:
     """What a guess costs, once `cost` has measured it."""
     if "cost" not in facts:
         return []
     cost = facts["cost"]
     return [
-        f"One draft step costs **{cost['step']:.3f}** of a one-token pass of the target "
-        f"({cost['kernel']}, {cost['dtype']}; shortest of {cost['rounds']} rounds each, in turns).",
+        f"A guess costs **{cost['step']:.3f}** of a one-token pass of the target, the mean over a "
+        f"round of 4 ({cost['kernel']}, {cost['dtype']}; shortest of {cost['rounds']} rounds each, "
+        "in turns).",
         "",
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 from collections.abc import Sequence
@@ -14,13 +15,14 @@ import pytest
 import torch
 from torch import Tensor
 
+from engine.arguments import MAX_K
 from engine.drafters.medusa import Heads, MedusaDrafter
 from engine.drafters.proposal import DraftRequest
 from engine.llama import Runner
 from engine.sampling import Draws
 from engine.trace import Settings
 from engine.training import corpus as text
-from engine.training import distil, kinds, prompts
+from engine.training import distil, kinds, prompts, rounds
 from engine.training.medusa import HEADS, Medusa
 from engine.training.teacher import Target
 from tests.engine import kit
@@ -204,5 +206,93 @@ def test_one_command_solves_and_ships_without_a_step(
     assert "not one step of training" in card
     assert "--fitting-rows 9" in card
     assert "How it learned" not in card
+    assert "16 nodes" in card
+    tree = json.loads((tmp_path / "medusa" / "config.json").read_text())["tree"]
+    assert len(tree) == MAX_K
+    for place, path in enumerate(tree):  # after its parent and its elder siblings
+        assert len(path) == 1 or path[:-1] in tree[:place]
+        assert path[-1] == 0 or [*path[:-1], path[-1] - 1] in tree[:place]
     loaded = kinds.load(tmp_path / "medusa", tiny_target())
     assert len(loaded.decoder.state_dict()) == 2 * HEADS
+
+
+# --- its tree -------------------------------------------------------------------------------
+
+
+def made_up_ranks(seed: int) -> list[np.ndarray]:
+    """Ranks of replies under two heads; how often the second is right depends on the first."""
+    source = np.random.default_rng(seed)
+    replies = []
+    for length in (90, 140, 40):
+        first = source.choice(4, size=length, p=[0.5, 0.3, 0.15, 0.05])
+        unsure = source.choice([0, 1, 2, -1], size=length, p=[0.4, 0.2, 0.1, 0.3])
+        second = np.where(np.roll(first, 1) == 1, 0, unsure)
+        replies.append(np.stack([first, second]))
+    return replies
+
+
+def every_tree(nodes: int) -> list[frozenset[rounds.Path]]:
+    """All trees of two levels with so many nodes: each with its parent and its elder siblings."""
+    trees = {frozenset({(0,)})}
+    for _ in range(nodes - 1):
+        trees = {
+            tree | {(*parent, sum(path[:-1] == parent for path in tree))}
+            for tree in trees
+            for parent in [(), *(path for path in tree if len(path) == 1)]
+        }
+    return list(trees)
+
+
+def accepted_from_everywhere(replies: Sequence[np.ndarray], tree: frozenset[rounds.Path]) -> int:
+    """Guesses accepted by a round from every position, counted the long way."""
+    total = 0
+    for ranks in replies:
+        length = ranks.shape[1]
+        for at in range(length):
+            path = (int(ranks[0, at]),)
+            if path in tree:
+                total += 1
+                total += at + 1 < length and (*path, int(ranks[1, at + 1])) in tree
+    return total
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_beginning_of_the_tree_found_is_the_best_of_its_size(seed: int) -> None:
+    """Against all trees there are, where no younger sibling is right more often."""
+    replies = made_up_ranks(seed)
+    found = rounds.best_tree(replies, 5)
+    for nodes in range(1, 6):
+        mine = accepted_from_everywhere(replies, frozenset(found[:nodes]))
+        best = max(accepted_from_everywhere(replies, tree) for tree in every_tree(nodes))
+        assert mine == best
+
+
+def test_the_search_catches_a_tree_that_only_grows_wide() -> None:
+    """The broken twin: the first head's guesses one after another."""
+    replies = made_up_ranks(1)
+    wide = frozenset((rank,) for rank in range(5))
+    best = max(accepted_from_everywhere(replies, tree) for tree in every_tree(5))
+    assert accepted_from_everywhere(replies, wide) < best
+
+
+def test_rounds_with_a_tree_are_counted_as_decoding_would() -> None:
+    """By hand: from 0 two accepted, from 3 none, from 4 one and the reply is over."""
+    ranks = np.array([[0, 9, 9, 2, 1, 0], [9, 1, 9, 9, 9, 0]])
+    tree: list[rounds.Path] = [(0,), (0, 1), (1,)]
+    assert rounds.tree_histogram([ranks], tree) == [1, 1, 1]
+    assert rounds.tree_histogram([ranks], tree[:1]) == [3, 2]
+
+
+def test_ranks_are_places_in_each_head_s_order() -> None:
+    target, corpus = tiny_target(), made_up_corpus()
+    student = learner(target)
+    student.begin(target, [corpus.row(row) for row in range(8)])
+    (ranks,) = student.ranks(corpus, [3])
+    reply, start = corpus.reply(3).tolist(), int(corpus.prompt_lengths[3])
+    with torch.no_grad():
+        ahead = student.ahead([corpus.row(3)], HEADS)
+    for head, hidden in enumerate(ahead):
+        for at, token in enumerate(reply):
+            logits = student.logits(hidden[start - 1 + at])
+            order = student.vocab_ids[logits.argsort(descending=True)].tolist()
+            assert ranks[head, at] == (order.index(token) if token in order else -1)
