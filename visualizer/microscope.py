@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+from engine.families import About
 from engine.trace import Emitted, Guess, Round, RunHeader, Token, join_text
 from visualizer.stage import pick
+from visualizer.stage.drafters import kind_of
 from visualizer.stage.layout import closing_role
 from visualizer.stage.text import visible
 from visualizer.stage.theme import Role
@@ -279,7 +281,17 @@ def milliseconds(what: Specimen) -> str:
     steps = each.draft_step_seconds
     if len(steps) == len(each.guesses):
         return f"Draft step {1e3 * steps[what.slot]:.2f} ms, {took}"
-    return f"One lookup {1e3 * each.draft_seconds:.2f} ms for all guesses, {took}"
+    return f"{at_once(each).capitalize()} {1e3 * each.draft_seconds:.2f} ms for all guesses, {took}"
+
+
+def at_once(each: Round) -> str:
+    """What found all guesses of a round in one step."""
+    return "one lookup" if all(guess.copied for guess in each.guesses) else "one draft pass"
+
+
+def drafter(what: Specimen) -> About | None:
+    """Who guessed in its round; None for somebody unknown."""
+    return kind_of(what.round, what.header)
 
 
 def _positions(each: Round) -> str:

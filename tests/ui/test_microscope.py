@@ -161,3 +161,20 @@ def test_a_new_run_puts_the_microscope_away(stage_of: Make) -> None:
     source.say(EngineState("ready"), RUN.header, RUN.rounds[0])
     stage.step(0.1, frames=2)
     assert stage.app.state.selected == 0
+
+
+def test_the_drafter_says_what_kind_it_is() -> None:
+    what = look(0, pick.DRAFT, LINE.duration)
+    kind = microscope.drafter(what)
+    assert kind is not None
+    assert kind.name == what.round.settings.drafter
+    unknown = replace(what.round, settings=replace(what.round.settings, drafter="somebody"))
+    assert microscope.drafter(replace(what, round=unknown)) is None
+
+
+def test_one_step_for_all_is_a_lookup_only_where_all_was_looked_up() -> None:
+    each = next(each for each in RUN.rounds if each.guesses)
+    copied = tuple(replace(guess, origin=1) for guess in each.guesses)
+    masked = tuple(replace(guess, origin=None, source="mask") for guess in each.guesses)
+    assert microscope.at_once(replace(each, guesses=copied)) == "one lookup"
+    assert microscope.at_once(replace(each, guesses=masked)) == "one draft pass"

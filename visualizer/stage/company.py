@@ -178,7 +178,7 @@ def _features(m: Moment, kind: About | None, grown: Floats, strong: float) -> li
     tops = [(x, y + drafters.tall(kind), z) for x, y, z in at]
     crown = m.stand.target[0], m.stand.target[1] + models.TARGET_RADIUS, m.stand.target[2]
     hop = (0.0, 0.75, 0.0)
-    curve = flows.bent(crown, tops[0], (0.0, 0.9, 0.9), (0.0, 1.2, 0.0))
+    curve = flows.bent(crown, tops[0], (0.0, 0.45, 0.9), (0.0, 1.2, 0.0))
     rows = [flows.ribbon(curve, WIDE, m.colors.linear("target"), strong, float(grown[0]))]
     if m.place.lanes == 1:  # where guesses branch, the branches tell what follows what
         for last, here, share in zip(tops, tops[1:], grown[1:].tolist(), strict=False):

@@ -288,14 +288,18 @@ def _history(ui: Ui, what: Specimen) -> None:
 
 
 def _steps(ui: Ui, what: Specimen) -> None:
-    each = what.round
+    each, kind = what.round, facts.drafter(what)
+    if kind is not None:
+        widgets.wrapped(kind.title, ui.style.ink("drafter"))
+        _note(ui, kind.blurb)
+        _space(ui, 2)
     if not each.guesses:
         widgets.wrapped("The drafter looked and found nothing to guess.", ui.style.palette.text)
     steps = each.draft_step_seconds
     names = [visible(guess.token.text) for guess in each.guesses]
     own = len(steps) == len(names)
     known = [
-        (names[index] if own else "one lookup for all", seconds, "drafter")
+        (names[index] if own else f"{facts.at_once(each)} for all", seconds, "drafter")
         for index, seconds in enumerate(steps)
         if not own or what.guesses_known[index] != "nothing"
     ]
