@@ -278,10 +278,10 @@ class Session:
             wanted.observe(self._ids)
             width = self._width(wanted, settings.k)
             features = self._target.hidden[: len(self._ids) - 1]
-            unread = self._on_device and settings.repetition_penalty == 1.0  # else it looks at them
             request = DraftRequest(
-                width, settings, self._unigram, self._draws, index, unread, features, self.memory
-            )
+                width, settings, self._unigram, self._draws, index, self._on_device, features,
+                self.memory,
+            )  # fmt: skip
             proposal = wanted.propose(self._ids, request) if request.k else Proposal()
             self._look_over(proposal, width)
             return is_new, proposal
@@ -340,8 +340,7 @@ class Session:
             first = len(self._ids)  # row of the first guess; the last token's is the one before
             rows = [first - 2, *(first + parent for parent in parents)]
             logits = self._target.forward(fed, parents=rows)
-        text = [] if isinstance(guesses, Drawn) else [*self._ids, *guesses]  # then unpenalised
-        scores = penalise(logits, text, s.repetition_penalty, parents)
+        scores = penalise(logits, self._ids, s.repetition_penalty, fed[1:], parents)
         target_probs = process(scores, s.temperature, s.top_k, s.top_p, s.min_p)
         draft_probs = proposal.draft_probs(target_probs)
         accept_draws = tuple(

@@ -21,6 +21,8 @@ import torch
 from torch import Tensor
 
 from engine.drafters.proposal import DraftRequest, Proposal
+from engine.sampling import penalised, seen_in
+from engine.sending import sent
 from engine.trace import EmitKind
 from engine.verification import Verdict, verify_tree
 
@@ -110,28 +112,34 @@ class Drawn(Sequence[int]):
 def chain(
     feed: Callable[[Sequence[int] | Tensor], Tensor],
     ids: Sequence[int],
+    text: Sequence[int],
     request: DraftRequest,
+    source: str = "model",
 ) -> Proposal:
-    """Draw k guesses one after another without reading them (as `proposal.chain` does reading).
+    """Draw k guesses after `text` without reading them (as `proposal.chain` does reading).
 
     `feed` takes ids after those the model holds, `ids` first and then one guess at a time, and
     returns the logits (V,) of what follows.
     """
-    device = request.unigram.device
+    device, penalty = request.unigram.device, request.settings.repetition_penalty
     laps = Laps(device)
     uniforms = _sent([request.uniform(slot) for slot in range(request.k)], device)
+    seen = None if penalty == 1.0 else seen_in(text, request.unigram)
     fed: Sequence[int] | Tensor = ids
     tokens: list[Tensor] = []
     laws: list[Tensor] = []
     for slot in range(request.k):
-        laws.append(request.law(feed(fed), ()))
+        logits = feed(fed)
+        laws.append(request.law_of(logits if seen is None else penalised(logits, seen, penalty)))
         tokens.append(pick(laws[-1], uniforms[slot : slot + 1]))
         fed = tokens[-1].clamp(min=0)
+        if seen is not None:
+            seen = seen.index_fill(0, fed, True)
         laps.mark()
     return Proposal(
         tokens=Drawn(torch.cat(tokens), laps),
         laws=tuple(laws),
-        sources=("model",) * request.k,
+        sources=(source,) * request.k,
         origins=(None,) * request.k,
         step_seconds=laps,
     )
@@ -216,7 +224,5 @@ def read(values: Tensor) -> list[float]:
 
 
 def _sent(values: Sequence[float], device: torch.device) -> Tensor:
-    """Numbers (n,) in double precision on their way to the device; nobody waits for them."""
-    pinned = device.type == "cuda" and len(values) > 0
-    staged = torch.tensor(values, dtype=torch.float64, pin_memory=pinned)
-    return staged.to(device, non_blocking=True)
+    """Numbers (n,) in double precision on their way to the device."""
+    return sent(values, device, torch.float64)

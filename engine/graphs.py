@@ -39,6 +39,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from engine.arguments import MAX_K
 from engine.llama import Branches, Cache, TorchKernel, Weights, rope_table
+from engine.sending import sent
 
 ROWS = MAX_K + 1
 """Rows of a wide pass: the last committed token and the most guesses a round can have."""
@@ -146,7 +147,7 @@ class GraphKernel:
         branches: Branches | None = None,
     ) -> Tensor:
         table = self._weights.embedding
-        return self.hidden_of(table[_sent(ids, table.device)], start, cache, branches)
+        return self.hidden_of(table[sent(ids, table.device)], start, cache, branches)
 
     @torch.inference_mode()
     def hidden_of(
@@ -171,7 +172,7 @@ class GraphKernel:
     def _look(self, branches: Branches | None, start: int) -> None:
         """Fill the buffer of what rows see; between chains nothing is to be done."""
         if branches is not None:
-            self._sight.copy_(_sent(_sight_of(branches, start), self._sight.device))
+            self._sight.copy_(sent(_sight_of(branches, start), self._sight.device))
         elif not self._is_chain:
             self._sight.copy_(self._chain)
         self._is_chain = branches is None
@@ -274,16 +275,6 @@ def _windows(capacity: int) -> tuple[int, ...]:
     while windows[-1] < capacity:
         windows.append(2 * windows[-1])
     return *windows[:-1], capacity
-
-
-def _sent(ids: Sequence[int] | Tensor, device: torch.device) -> Tensor:
-    """`ids` on their way to the device; nobody waits for them."""
-    if isinstance(ids, Tensor) and ids.device == device:
-        return ids
-    staged = torch.as_tensor(ids, dtype=torch.long)
-    if device.type == "cuda":
-        staged = staged.pin_memory()
-    return staged.to(device, non_blocking=True)
 
 
 def _one_attention(device: torch.device) -> AbstractContextManager[None]:

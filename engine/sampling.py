@@ -20,6 +20,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from engine.sending import sent
+
 Stream = Literal["draft", "accept", "emit"]
 
 COLDEST = 1e-5
@@ -40,27 +42,40 @@ class Draws:
 
 
 def penalise(
-    logits: Tensor, ids: Sequence[int], penalty: float, parents: Sequence[int] | None = None
+    logits: Tensor,
+    text: Sequence[int],
+    penalty: float,
+    guesses: Sequence[int] | Tensor = (),
+    parents: Sequence[int] | None = None,
 ) -> Tensor:
-    """Make tokens that have been seen less likely (above 1) or likelier: logits (n, V) likewise.
+    """Make tokens that have been seen less likely (above 1) or likelier: logits (n + 1, V) again.
 
-    The last row was scored after `ids`, each row before it after one token less, so that a guess
-    counts as seen only in the rows behind it. The last n - 1 ids of a tree follow `parents`, -1
-    for the text, and are seen in the rows of their own branch. A seen token's logit is divided by
-    `penalty`, or multiplied when it is negative (Keskar et al. 2019, CTRL, section 4.1, as in
-    transformers, where the prompt counts as seen). Penalty 1 changes nothing; `logits` is left
-    unchanged.
+    The first row was scored after `text`, and row i + 1 after guess i of n as well, which counts
+    as seen there and in the rows behind it. The guesses of a tree follow `parents`, -1 for the
+    text, and are seen behind them on their own branch. Penalty 1 changes nothing; `logits` is left
+    unchanged. The host waits for nothing.
     """
     if penalty == 1.0:
         return logits
-    before = len(ids) - len(logits) + 1  # ids the first row was scored after
-    seen = torch.zeros_like(logits, dtype=torch.bool)
-    seen[:, list(ids[:before])] = True
-    guesses = ids[before:]
-    rows = range(-1, len(guesses) - 1) if parents is None else parents
-    for row, (token, parent) in enumerate(zip(guesses, rows, strict=True), 1):
-        seen[row] = seen[parent + 1]
-        seen[row, token] = True
+    seen = [seen_in(text, logits)]
+    tokens = sent(guesses, logits.device)
+    rows = range(-1, len(tokens) - 1) if parents is None else parents
+    for guess, parent in enumerate(rows):
+        seen.append(seen[parent + 1].index_fill(0, tokens[guess : guess + 1], True))
+    return penalised(logits, torch.stack(seen), penalty)
+
+
+def seen_in(text: Sequence[int], like: Tensor) -> Tensor:
+    """Which tokens (V,) are in a text, on the device and in the width of `like` (…, V)."""
+    nothing = torch.zeros(like.shape[-1], dtype=torch.bool, device=like.device)
+    return nothing.index_fill(0, sent(text, like.device), True)
+
+
+def penalised(logits: Tensor, seen: Tensor, penalty: float) -> Tensor:
+    """Divide the logits of tokens `seen` by the penalty, or multiply those that are negative.
+
+    After Keskar et al. 2019, CTRL, section 4.1, as in transformers, where the prompt counts too.
+    """
     return torch.where(seen, torch.where(logits < 0, logits * penalty, logits / penalty), logits)
 
 

@@ -19,10 +19,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from engine import device_round
 from engine.drafters.model import CATCH_UP
 from engine.drafters.proposal import DraftRequest, Proposal, Step, chain, common_prefix
 from engine.drafters.tree import Tree, grow
 from engine.llama import Branches, Cache, Kernel, Runner, Weights
+from engine.sending import sent
 from engine.verification import ROOT
 
 
@@ -48,7 +50,10 @@ class FusedRunner(Runner):
 
     @torch.inference_mode()
     def read(
-        self, ids: Sequence[int], features: Tensor, parents: Sequence[int] | None = None
+        self,
+        ids: Sequence[int] | Tensor,
+        features: Tensor,
+        parents: Sequence[int] | None = None,
     ) -> Tensor:
         """Feed `ids`, the i-th with row i of `features` (n, hidden); logits (V,) after the last.
 
@@ -57,7 +62,7 @@ class FusedRunner(Runner):
         """
         branches = self._branches_with(len(ids), parents)
         table = self.weights.embedding
-        embedded = table[torch.as_tensor(ids, device=table.device)]
+        embedded = table[sent(ids, table.device)]
         size, eps = table.shape[1:], self.weights.config.norm_eps
         halves = [F.rms_norm(half, size, None, eps) for half in (embedded, features.to(table))]
         inputs = F.linear(torch.cat(halves, dim=-1), self._fusion)
@@ -99,12 +104,18 @@ class EagleDrafter:
         """Nothing yet: rows are read when the features to read them with are at hand."""
 
     def _guess(self, ids: Sequence[int], features: Tensor, request: DraftRequest) -> Proposal:
+        missing = ids[len(self._held) :]
+
+        def feed(fed: Sequence[int] | Tensor) -> Tensor:
+            if fed is missing:
+                return self._read(missing, features)
+            return self._runner.read(fed, self._runner.last)
+
+        if request.unread:
+            return device_round.chain(feed, missing, ids, request)
+
         def step(text: list[int], slot: int) -> Step:
-            if slot == 0:
-                logits = self._read(text[len(self._held) :], features)
-            else:
-                logits = self._runner.read(text[-1:], self._runner.last)
-            return Step(request.law(logits, text), "model")
+            return Step(request.law(feed(text[-1:] if slot else missing), text), "model")
 
         return chain(step, ids, request)
 

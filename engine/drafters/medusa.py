@@ -15,13 +15,14 @@ Holds nothing between rounds.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from engine import device_round
 from engine.drafters.proposal import DraftRequest, Proposal, Step, chain
 from engine.drafters.tree import Tree
 from engine.verification import ROOT
@@ -81,15 +82,15 @@ class MedusaDrafter:
         """Nothing to learn: all it reads comes with the request."""
 
     def _guess(self, ids: Sequence[int], feature: Tensor, request: DraftRequest) -> Proposal:
-        logits = feature.new_empty(0)
+        request = replace(request, k=min(request.k, len(self._heads.maps)))
+        logits = self._logits(feature)
+        if request.unread:
+            return device_round.chain(lambda _: next(logits), (), ids, request, "head")
+        return chain(lambda text, slot: Step(request.law(next(logits), text), "head"), ids, request)
 
-        def step(text: list[int], slot: int) -> Step | None:
-            nonlocal logits
-            if slot == 0:
-                logits = self._heads.logits(feature)
-            return Step(request.law(logits[slot], text), "head") if slot < len(logits) else None
-
-        return chain(step, ids, request)
+    def _logits(self, feature: Tensor) -> Iterator[Tensor]:
+        """What one head after the other says (V,); all are asked when the first is wanted."""
+        yield from self._heads.logits(feature)
 
 
 Shape = Sequence[Sequence[int]]

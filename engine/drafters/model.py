@@ -48,7 +48,7 @@ class ModelDrafter:
             return chain(lambda text, slot: self.step(text, request), ids, request)
         self._keep(common_prefix(self._known, ids[:-1]))
         missing = ids[len(self._held) :]
-        proposal = device_round.chain(self._logits, missing, request)
+        proposal = device_round.chain(self._logits, missing, ids, request)
         self._held.extend(missing)
         self._unread = proposal.tokens
         return proposal
@@ -109,7 +109,7 @@ class LayerSkipDrafter:
     def propose(self, ids: Sequence[int], request: DraftRequest) -> Proposal:
         self._runner.adopt(len(ids) - 1)
         if request.unread:
-            return device_round.chain(self._logits, ids[-1:], request)
+            return device_round.chain(self._logits, ids[-1:], ids, request)
 
         def step(text: list[int], slot: int) -> Step:
             logits = self._logits(text[self._runner.length :])

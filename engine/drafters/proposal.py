@@ -47,7 +47,7 @@ class DraftRequest:
 
     def law(self, logits: Tensor, text: Sequence[int]) -> Tensor:
         """The law (V,) to draw from, given a model's logits (V,) after `text`, guesses included."""
-        return self._law_of(self.scores(logits, text))
+        return self.law_of(self.scores(logits, text))
 
     def scores(self, logits: Tensor, text: Sequence[int]) -> Tensor:
         """A model's logits (V,) after `text`, with the penalty applied."""
@@ -59,12 +59,12 @@ class DraftRequest:
         `scores` (V,) are those after the text that they all follow. None when no token is left.
         """
         if not elders:
-            return self._law_of(scores)
+            return self.law_of(scores)
         taken = torch.tensor(elders, device=scores.device)
         left = scores.index_fill(0, taken, -torch.inf)
         if left.max() == -torch.inf:
             return None
-        law = self._law_of(left).index_fill(0, taken, 0.0)
+        law = self.law_of(left).index_fill(0, taken, 0.0)
         return law / law.sum()
 
     def certain(self, token: int) -> Tensor:
@@ -79,7 +79,8 @@ class DraftRequest:
         """The uniform this slot's guess is drawn with."""
         return self.draws.uniform("draft", self.round_index, slot)
 
-    def _law_of(self, scores: Tensor) -> Tensor:
+    def law_of(self, scores: Tensor) -> Tensor:
+        """The law (V,) to draw from, given logits (V,) with the penalty applied."""
         s = self.settings
         return self._dial(process(scores, s.temperature, s.top_k, s.top_p, s.min_p))
 

@@ -16,6 +16,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from engine import device_round, sampling
 from engine.decode import Session
 from engine.device_round import Drawn, Laps, judge
+from engine.drafters.eagle import EagleDrafter
+from engine.drafters.medusa import MedusaDrafter
 from engine.drafters.model import LayerSkipDrafter, ModelDrafter
 from engine.drafters.ngram import NGramDrafter
 from engine.graphs import GraphKernel
@@ -25,7 +27,9 @@ from engine.verification import Verdict, pick, verify
 from tests.engine import kit
 from tests.engine.kit import TINY, TINY_D, audit, header, session
 from tests.engine.runs import GREEDY, ORACLE, PROMPT
+from tests.engine.test_eagle import fused
 from tests.engine.test_graphs import Tape
+from tests.engine.test_medusa import heads
 
 CPU = torch.device("cpu")
 NEAR_ONE = 1 - 2.0**-53
@@ -156,6 +160,8 @@ DRAFTERS = {
     "a recorded copy": lambda target: ModelDrafter("copy", recorded()),
     "layer skip": lambda target: LayerSkipDrafter(1, target.first_layers(1)),
     "n-gram": lambda target: NGramDrafter(),
+    "EAGLE": lambda target: EagleDrafter("eagle", fused()),
+    "Medusa": lambda target: MedusaDrafter(heads()),
 }
 
 
@@ -197,6 +203,8 @@ def story(rounds: Iterator[Round]) -> list[object]:
         {"temperature": 0.0, "quality": 30.0, "k": 6},
         {"top_k": 5, "top_p": 0.8, "k": 2},
         {"repetition_penalty": 1.3, "k": 1},
+        {"repetition_penalty": 1.8, "k": 4},
+        {"repetition_penalty": 0.6, "temperature": 0.0, "quality": 70.0},
     ],
     ids=str,
 )
@@ -285,7 +293,11 @@ def decide(run: Session) -> int:
 
 
 @pytest.mark.parametrize("drafter", DRAFTERS)
-@pytest.mark.parametrize("changes", [{}, {"temperature": 0.0}, {"quality": 50.0}, {"top_k": 3}])
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"temperature": 0.0}, {"quality": 50.0}, {"top_k": 3}, {"repetition_penalty": 1.5}],
+    ids=str,
+)
 def test_the_host_reads_once_a_round(monkeypatch, drafter, changes):
     run = run_of(replace(WARM, **changes), drafter, on_device=True, record=True)
     for _ in range(4):

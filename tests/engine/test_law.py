@@ -155,13 +155,13 @@ PENALISED = Settings("script", 2, temperature=1.0, repetition_penalty=1.8)
 @pytest.mark.parametrize(
     "fault",
     [
-        lambda logits, ids, penalty, parents: sampling.penalise(
-            logits, ids[: len(ids) - len(logits) + 1] * 2, penalty
+        lambda logits, text, penalty, guesses, parents: torch.cat(
+            [sampling.penalise(row[None], text, penalty) for row in logits]
         ),
-        lambda logits, ids, penalty, parents: torch.cat(
-            [sampling.penalise(row[None], ids, penalty) for row in logits]
+        lambda logits, text, penalty, guesses, parents: torch.cat(
+            [sampling.penalise(row[None], [*text, *guesses], penalty) for row in logits]
         ),
-        lambda logits, ids, penalty, parents: logits,
+        lambda logits, text, penalty, guesses, parents: logits,
     ],
     ids=["guesses are not seen", "later guesses are seen too", "only the drafter penalises"],
 )

@@ -126,10 +126,10 @@ def test_each_row_is_what_transformers_makes_of_it_after_the_guesses_before(
 ):
     """Row i has seen the text and the guesses before i, and no later one; ties included."""
     logits = torch.tensor(rows, dtype=torch.float64)
-    seen = prompt + guesses[: len(rows) - 1]
-    ours = process(penalise(logits, seen, penalty), temperature, top_k, top_p)
+    guesses = guesses[: len(rows) - 1]
+    ours = process(penalise(logits, prompt, penalty, guesses), temperature, top_k, top_p)
     for i in range(len(rows)):
-        ids = seen[: len(prompt) + i]
+        ids = prompt + guesses[:i]
         theirs = reference(logits[i : i + 1], temperature, top_k, top_p, penalty, ids)
         assert torch.allclose(ours[i], theirs[0], rtol=1e-9, atol=0)
 
@@ -138,13 +138,21 @@ def test_a_penalty_worked_by_hand():
     """Seen logits 3 and -1 become 1.5 and -2; the second row has seen token 2 as well."""
     logits = torch.tensor([[3.0, -1.0, 2.0, -torch.inf]] * 2)
     kept = logits.clone()
-    assert penalise(logits, [0, 1, 1, 2], 2.0).tolist() == [
-        [1.5, -2.0, 2.0, -torch.inf],
-        [1.5, -2.0, 1.0, -torch.inf],
-    ]
-    assert penalise(logits, [3, 3], 2.0)[0, 3] == -torch.inf
+    for guesses in ([2], torch.tensor([2])):
+        assert penalise(logits, [0, 1, 1], 2.0, guesses).tolist() == [
+            [1.5, -2.0, 2.0, -torch.inf],
+            [1.5, -2.0, 1.0, -torch.inf],
+        ]
+    assert penalise(logits[:1], [3, 3], 2.0)[0, 3] == -torch.inf
     assert penalise(logits, [0, 1], 1.0) is logits
     assert torch.equal(logits, kept)
+
+
+def test_the_guesses_of_a_tree_are_seen_on_their_own_branch():
+    """1 and 2 follow the text, 0 follows the 2."""
+    logits = torch.ones(4, 4)
+    seen = penalise(logits, [3], 2.0, [1, 2, 0], [-1, -1, 1]) < 1
+    assert [row.nonzero().flatten().tolist() for row in seen] == [[3], [1, 3], [2, 3], [0, 2, 3]]
 
 
 def test_a_penalty_acts_before_temperature_zero_chooses():
