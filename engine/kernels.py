@@ -128,8 +128,9 @@ def recorded(device: str, dtype: torch.dtype, recorder: Callable[[], Recorder]) 
     """Recorded passes, if they work on `device`, else stock torch.
 
     A model that cannot be recorded after all, for want of memory say, has passes of stock torch
-    (see `Kernels.name_of`). "exact" says that a greedy text is the target's own to the bit;
-    "fast" that it may part from it where two tokens are equally likely up to rounding.
+    (see `Kernels.name_of`). "exact" says that a greedy text is the target's own to the bit, as
+    long as guesses are chains (see `graphs`); "fast" that it may part from it where two tokens
+    are equally likely up to rounding.
     """
     torch.set_float32_matmul_precision("highest")  # else float32 products are made in TF32
     problem = _trouble(device, dtype, lambda: Kernels("", record=recorder()))

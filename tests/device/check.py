@@ -32,7 +32,15 @@ PROMPTS = (
     "Repeat this sentence three times: the quick brown fox jumps over the lazy dog.",
     "List five ways to save water at home.",
 )
-SHIPPED = ("small", "hybrid", "retrieval")  # were made for the default target
+SHIPPED = (
+    "small",
+    "hybrid",
+    "retrieval",
+    "eagle",
+    "medusa",
+    "eagle-tree",
+    "medusa-tree",
+)  # were made for the default target
 DRAFTERS = ("copy-8", "n-gram", "layer-skip-20")
 SIZES = {"1080p": (1920, 1080), "4K": (3840, 2160)}
 FRAMES = 30

@@ -36,6 +36,7 @@ from engine.llama import LlamaConfig, Runner, Weights  # noqa: E402
 from engine.trace import Round, Settings  # noqa: E402
 from engine.verification import verify  # noqa: E402
 from tests.engine import kit  # noqa: E402
+from tests.engine.trees import by_paths, random_shape, rows_of  # noqa: E402
 
 NEEDS_CUDA = "not looked at: this needs CUDA"
 CONTEXT = 2048
@@ -83,6 +84,7 @@ class Rounds:
             "seconds to record": round(self.recorded_in, 2),
             "smoke, off the CPU by": self.smoke(),
             "same bits": self.same_bits(),
+            "branches": self.branches(),
             "recorded against eager": self.against_eager(),
             "waits of a round": self.waits(),
             "milliseconds of a pass": self.passes(),
@@ -115,6 +117,31 @@ class Rounds:
             "by window": found,
             "all equal": not any((*widths.values(), *found.values())),
         }
+
+    def branches(self) -> dict[str, float]:
+        """How far rows of trees are off the same rows in chains, by these passes and by plain ones.
+
+        0 is the same bits, which trees are not promised.
+        """
+        ids, chance = some_ids(300 + ROWS, self.weights), random.Random(0)
+        plain = Runner(self.weights, CONTEXT)
+        found = {"off chains by": 0.0, "off plain passes by": 0.0, "replays": 0.0}
+        kernel = self.target.kernel
+        assert isinstance(kernel, GraphKernel)
+        for start in (5, 60, 300):
+            shape = random_shape(chance, ROWS - 1)
+            guesses = ids[start + 1 : start + ROWS]
+            chains = []
+            for runner in (self.target, plain):
+                runner.rollback(0)
+                runner.forward(ids[:start], last_only=True)
+                chains.append(by_paths(runner, ids[start], guesses, shape)[0])
+            before = kernel.replays
+            tree = self.target.forward(ids[start : start + ROWS], parents=rows_of(shape, start))
+            found["replays"] += kernel.replays - before
+            for name, chain in zip(found, chains, strict=False):
+                found[name] = max(found[name], far(tree, chain))
+        return found
 
     def against_eager(self) -> dict[str, Any]:
         """One greedy text by plain passes, alone and in rounds, and the same by recorded ones.
@@ -152,6 +179,7 @@ class Rounds:
             "greedy": {"temperature": 0.0},
             "sampled": {"temperature": 0.8},
             "top-p": {"temperature": 0.8, "top_p": 0.9},
+            "penalty": {"temperature": 0.8, "repetition_penalty": 1.3},
         }.items():
             run = self.session(self.target, self.drafter(), replace(Settings(), **changes))
             run.advance()
