@@ -7,7 +7,7 @@ import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ from torch import Tensor
 from engine.drafters.eagle import EagleDrafter, EagleTreeDrafter, FusedRunner, before
 from engine.drafters.medusa import Heads, MedusaDrafter, MedusaTreeDrafter
 from engine.drafters.proposal import Drafter, DraftRequest, Proposal
-from engine.drafters.tree import Tree, grow
+from engine.drafters.tree import HOPE, Tree, grow
 from engine.llama import Runner
 from engine.sampling import Draws, penalise
 from engine.trace import Settings
@@ -212,7 +212,7 @@ def test_the_tree_grown_holds_the_likeliest_texts_of_all(k, penalty):
     best = sorted(worth, key=lambda text: -worth[text])[1 : k + 1]
     assert max(map(len, best)) < 8  # longer ones could not be among them
     request = DraftRequest(k, Settings(repetition_penalty=penalty), UNIGRAM, Draws(0), 0)
-    assert texts_of(grown(request)) == best
+    assert texts_of(grown(request, partial(grow, hope=1.0))) == best
 
 
 def level_by_level(tree: Tree, k: int, read: Callable[[int], Tensor]) -> None:
@@ -229,7 +229,31 @@ def level_by_level(tree: Tree, k: int, read: Callable[[int], Tensor]) -> None:
 
 def test_the_oracle_of_shapes_catches_a_tree_grown_level_by_level():
     request = DraftRequest(9, Settings(), UNIGRAM, Draws(0), 0)
-    assert set(texts_of(grown(request, level_by_level))) != set(texts_of(grown(request)))
+    best = grown(request, partial(grow, hope=1.0))
+    assert set(texts_of(grown(request, level_by_level))) != set(texts_of(best))
+
+
+def test_less_hope_saves_steps_and_loses_little_of_the_best_tree():
+    """Over made-up drafts: fewer reads, and nearly the chances of the best tree's nodes."""
+
+    def made(first: int, hope: float) -> tuple[int, float]:
+        tree = Tree((first,), DraftRequest(8, Settings(), UNIGRAM, Draws(0), 0))
+        chances = {ROOT: 1.0}
+
+        def read(node: int) -> Tensor:
+            return scores_after(tuple(tree._text(node)))
+
+        steps = grow(tree, 8, read, hope)
+        for node, (token, parent) in enumerate(zip(tree.tokens, tree.parents, strict=True)):
+            chances[node] = chances[parent] * float(read(parent).softmax(-1)[token])
+        return len(steps), sum(chances.values())
+
+    found = {hope: [made(first, hope) for first in range(100, 130)] for hope in (1.0, HOPE)}
+    (most, best), (steps, worth) = (
+        tuple(map(sum, zip(*each, strict=True))) for each in found.values()
+    )
+    assert steps < 0.8 * most
+    assert 0.95 * best < worth <= best
 
 
 @settings(max_examples=60, deadline=None)
