@@ -2,10 +2,12 @@
 
     python tests/contact_sheets.py assets/runs/NAME.jsonl --out docs
     python tests/contact_sheets.py assets/runs/NAME.jsonl --out docs --looks --rounds 20
+    python tests/contact_sheets.py RUN.jsonl OTHER.jsonl … --out docs --drafters
 
 One sheet a theme: a row for every beat of the chosen rounds, a column for each camera. With
 ``--looks`` one sheet in all: the first chosen round's pass, a row for every theme and a column
-for every camera. Drawn by the very code of the window and the recorder, panels included.
+for every camera. Drawn by the very code of the window and the recorder, panels included. With
+``--drafters`` one still of each run, without panels: its guesses have just been made.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import moderngl
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -31,11 +33,16 @@ from visualizer.recorder import still_app
 from visualizer.render import fonts
 from visualizer.render.context import create_context
 from visualizer.render.renderer import Renderer
+from visualizer.stage.drafters import kind_of
 from visualizer.stage.theme import THEMES
-from visualizer.stage.view import PRESETS, Preset
+from visualizer.stage.view import PRESETS, Preset, View
 from visualizer.ui.overlay import Overlay
 
 Stills = list[Image.Image]
+
+COLUMNS = 3
+CLEAR = (0.0, 0.02, 1.0, 0.93)  # of a still with a title
+FONT = Path(__file__).parents[1] / "assets" / "fonts" / "Roboto-Bold.ttf"
 
 
 def stills(app: App, rounds: Sequence[int], phases: Sequence[str]) -> Stills:
@@ -73,6 +80,39 @@ def column(
     return pictures
 
 
+def drafted(context: moderngl.Context, trace: Trace, size: tuple[int, int]) -> Image.Image:
+    """One still: a round's guesses, where as many as possible were copied, have just been made."""
+    scene = scene_named(CATALOG, "full-loop")
+    timeline = scene.timeline(trace)
+    rounds = trace.rounds[2:9]
+    best = max(rounds, key=lambda each: (sum(g.copied for g in each.guesses), len(each.guesses)))
+    renderer = Renderer(context, (2 * size[0], 2 * size[1]), "high")
+    view = View(*renderer.size, free=CLEAR)
+    moment = timeline.spans[best.index].close.start - 0.02
+    renderer.draw(scene.compose(trace, timeline, moment, view))
+    picture = Image.fromarray(renderer.pixels()).resize(size, Image.Resampling.LANCZOS)
+    renderer.release()
+    kind = kind_of(best, trace.header)
+    ImageDraw.Draw(picture).text(
+        (14, 10), kind.title if kind else "", (220, 226, 236), ImageFont.truetype(FONT, 19)
+    )
+    return picture
+
+
+def gallery(runs: Sequence[Path], width: int) -> Image.Image:
+    """Stills of runs with different drafters, row by row."""
+    context = create_context()
+    fonts.lend()
+    across = width // COLUMNS
+    size = across - across % 2, across * 9 // 16
+    stills = [drafted(context, read_run(run), size) for run in runs]
+    rows = -(-len(stills) // COLUMNS)
+    whole = Image.new("RGB", (size[0] * COLUMNS, size[1] * rows))
+    for index, still in enumerate(stills):
+        whole.paste(still, (index % COLUMNS * size[0], index // COLUMNS * size[1]))
+    return whole
+
+
 def sheet(columns: Sequence[Stills]) -> Image.Image:
     """Columns of pictures, side by side."""
     width, height = columns[0][0].size
@@ -85,17 +125,25 @@ def sheet(columns: Sequence[Stills]) -> Image.Image:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("run", type=Path)
+    parser.add_argument("run", type=Path, nargs="+", help="only --drafters takes several")
     parser.add_argument("--out", type=Path, default=Path("docs"))
     parser.add_argument("--themes", nargs="+", choices=tuple(THEMES), default=["dark", "light"])
     parser.add_argument("--cameras", nargs="+", choices=PRESETS, default=list(PRESETS[:3]))
     parser.add_argument("--rounds", nargs="+", type=int, default=[3])
     parser.add_argument("--looks", action="store_true", help="every theme by every camera")
+    parser.add_argument("--drafters", action="store_true", help="a still of each run")
     parser.add_argument("--size", default="1280x720")
     parser.add_argument("--width", type=int, default=1920, help="of the whole sheet, pixels")
     options = parser.parse_args()
     width, height = map(int, options.size.split("x"))
-    context, trace = create_context(), read_run(options.run)
+    if options.drafters:
+        path = options.out / "drafters.webp"
+        gallery(options.run, options.width).save(path, quality=80)
+        print(path)
+        return
+    if len(options.run) > 1:
+        parser.error("several runs make one sheet only with --drafters")
+    context, trace = create_context(), read_run(options.run[0])
     fonts.lend()
 
     def columns(themes: Sequence[str], cameras: Sequence[Preset], *only: str) -> list[Stills]:

@@ -281,3 +281,32 @@ def test_a_ribbon_lies_on_its_curve() -> None:
     assert flows.at(curve, 0.5) == pytest.approx((2.0, 1.5, 0.0))
     (row,) = flows.ribbon(curve, 0.1, (1, 1, 1), 0.5)
     assert 0.0 < row["head"] <= 0.5
+
+
+def test_another_drafter_takes_the_stage_between_rounds_and_is_named() -> None:
+    run = run_of("small", 12)
+    other = [
+        replace(each, settings=replace(each.settings, drafter="copy-3g32"))
+        if each.index > 5
+        else each
+        for each in run.rounds
+    ]
+    run = replace(run, rounds=tuple(other))
+    timeline = full_loop.timeline(run)
+    spans = timeline.spans[6]
+    sizes = []
+    for share in np.linspace(0.0, 1.0, 21):
+        t = spans.approach.start + float(share) * spans.approach.duration
+        frame = full_loop.compose(run, timeline, t, View())
+        sizes.append(float(frame.spheres["radius"][1:].max(initial=0.0)))
+    assert min(sizes) < 0.1 < sizes[0] < sizes[-1]  # one goes, then the other comes
+    assert np.argmin(sizes) == 10
+
+    def named(index: int) -> bool:
+        t = timeline.spans[index].pulse.end
+        tones = full_loop.compose(run, timeline, t, View()).glyphs["color"][:, :3]
+        return bool(
+            (np.abs(tones - np.array(DARK.linear("target"), "f4")).max(axis=1) < 1e-6).any()
+        )
+
+    assert [named(index) for index in (1, 4, 6, 7, 10)] == [True, False, True, True, False]

@@ -306,7 +306,7 @@ def _steps(ui: Ui, what: Specimen) -> None:
     laws.measured_bars(ui, tuple(known))
     header = what.header
     if each.guesses:
-        _note(ui, facts.source(what, each.guesses[0]))
+        _origin(ui, what, each.guesses[0])
     if what.known == "judged" and header is not None and header.baseline is not None and steps:
         share = each.draft_seconds / header.baseline.pass_seconds
         _note(ui, f"In all {1e3 * each.draft_seconds:.2f} ms: {share:.2f} of a target pass alone.")
