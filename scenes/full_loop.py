@@ -320,14 +320,15 @@ def _name(
     alpha: float,
 ) -> None:
     """Write a zone's name before its blocks (if they leave it room), or left of its line."""
-    wide = text.measure(words) * GROUND_EM
+    em = GROUND_EM * m.lettering
+    wide = text.measure(words) * em
     if room is None:
-        where = np.array((-0.4 - wide, FLOOR, z + 0.3 * GROUND_EM))
+        where = np.array((-0.4 - wide, FLOOR, z + 0.3 * em))
     elif wide <= room[1] - room[0]:
-        where = np.array((room[0], FLOOR, z + DEPTH / 2 + MARGIN + GROUND_EM))
+        where = np.array((room[0], FLOOR, z + DEPTH / 2 + MARGIN + em))
     else:
         return
-    right, up = np.array((GROUND_EM, 0.0, 0.0)), np.array((0.0, 0.0, -GROUND_EM))
+    right, up = np.array((em, 0.0, 0.0)), np.array((0.0, 0.0, -em))
     tone = np.array((*m.colors.linear(role), alpha))
     parts.add("glyphs", text.rows(text.quads(words), where, right, up, tone))
 

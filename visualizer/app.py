@@ -340,6 +340,7 @@ class App:
             reduce_motion=state.reduce_motion,
             fast=self.clock.speed > BRISKEST,
             quality=self.renderer.quality,
+            scale=state.ui_scale,
             glide=self._furniture.glide,
         )
 

@@ -192,9 +192,7 @@ class Timed:
         drafter = start.settings.drafter
         steps = {"eagle": (0.2, 0.1, 0.1, 0.1), "pard": (0.6,)}.get(drafter, ())
         guessed = made(0, 4 if steps else 0)
-        plain = replace(
-            guessed, draft_step_seconds=steps, verify_seconds=1.0 if not steps else 3.0
-        )
+        plain = replace(guessed, draft_step_seconds=steps, verify_seconds=1.0 if not steps else 3.0)
         busy = replace(plain, draft_step_seconds=(9.0,) * len(steps), verify_seconds=7.0)
         cold = replace(plain, draft_step_seconds=(0.0,) * len(steps), cold=True)
         return SimpleNamespace(rounds=lambda: [cold, plain, busy])

@@ -2,6 +2,7 @@
 
 import dataclasses
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from visualizer.stage.stand import NAMED_ROUNDS
 from visualizer.stage.theme import THEMES, theme
 from visualizer.stage.timeline import Timeline
 from visualizer.stage.view import PRESETS, View
+from visualizer.ui.layout import arrange
 
 ROOT = Path(__file__).parents[2]
 FILES = [*sorted((ROOT / "assets" / "runs").glob("*.jsonl")), ROOT / "tests/data/hand.jsonl"]
@@ -30,6 +32,7 @@ RUNS |= {"raw": runs.made_up(4, chat=False), "empty": Trace(), "prompt": runs.ma
 ARRAYS = (
     *("solids", "glass", "boxes", "shatters", "spheres", "beams", "ribbons", "tiles", "glyphs"),
 )
+RECORDED = Path(__file__).parents[2] / "assets" / "runs" / "1-photosynthesis-hybrid.jsonl"
 PANELS = (0.22, 0.17, 1.0, 0.92)
 SIZES = ((1280, 720), (1920, 1080))
 
@@ -214,6 +217,57 @@ def test_present_words_are_large_enough_to_read(run: Trace) -> None:
                     away = max(place.right, LINE) / LINE * max(place.lanes, 4) / 4
                     least = max(least / away, 0.012)
                 assert (a - b) / size[1] >= least, (spans.index, size)
+
+
+def cap_height(frame: Frame, slot: Slot, size: tuple[int, int]) -> float:
+    """Of a word on its block's front, as a share of the picture's height."""
+    cap = text.metrics().cap_height
+    low, front = HEIGHT / 2 - cap * EM / 2, slot.z + DEPTH / 2
+    ends = np.array([(slot.center, low + dy, front) for dy in (0.0, cap * EM)])
+    (_, a), (_, b) = camera.project(frame.camera, ends, *size)
+    return float(a - b) / size[1]
+
+
+@pytest.mark.parametrize("preset", ["default", "side", "follow", "close"])
+@pytest.mark.parametrize("scale", [1.25, 1.5, 2.0, 2.5])
+def test_larger_panels_never_make_the_words_smaller(preset: str, scale: float) -> None:
+    """The stage is small between large panels: nearer by, its words keep nine tenths of their size.
+
+    With nothing said of the scale they would have as little as half of it.
+    """
+    size, run = (1280, 720), codec.read_run(RECORDED)
+    timeline = full_loop.timeline(run)
+    plain = View(*size, preset=preset, free=arrange(*size).free)  # type: ignore[arg-type]
+    large = replace(plain, free=arrange(*size, scale).free, scale=scale)
+    shares, unscaled = [], []
+    for spans in timeline.spans[2:12]:
+        place = timeline.page.places[spans.index]
+        at = spans.pulse.end
+        if not place.guesses:
+            continue
+        usual, scaled, blind = (
+            cap_height(full_loop.compose(run, timeline, at, view), place.guesses[0], size)
+            for view in (plain, large, replace(large, scale=1.0))
+        )
+        shares.append(scaled / usual)
+        unscaled.append(blind / usual)
+    assert min(shares) >= (0.9 if preset != "close" else 0.75)
+    if scale >= 2.0 and preset != "close":
+        assert max(unscaled) < 0.7
+
+
+def test_names_on_the_stage_follow_the_scale() -> None:
+    run = codec.read_run(RECORDED)
+    timeline = full_loop.timeline(run)
+
+    def largest(scale: float) -> float:
+        """Of the glyphs that lie on the ground, em."""
+        frame = full_loop.compose(run, timeline, 0.1, View(free=PANELS, scale=scale))
+        flat = frame.glyphs[np.abs(frame.glyphs["up"][:, 1]) < 1e-6]
+        return float(np.abs(flat["up"][:, 2]).max())
+
+    assert largest(1.5) == pytest.approx(1.5 * largest(1.0))
+    assert largest(0.75) == pytest.approx(0.75 * largest(1.0))
 
 
 @pytest.mark.parametrize("preset", PRESETS)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from engine.trace import Round
 from visualizer.stage.layout import Place
-from visualizer.stage.stand import Stand
+from visualizer.stage.stand import Stand, lettering
 from visualizer.stage.theme import Theme
 from visualizer.stage.timeline import RoundSpans, Timeline
 from visualizer.stage.view import View
@@ -49,6 +49,11 @@ class Moment:
         """How many layers the target has; 0 where the run does not say."""
         header = self.timeline.page.header
         return header.target_layers if header is not None else 0
+
+    @property
+    def lettering(self) -> float:
+        """How many times its usual size a name on the stage is written."""
+        return lettering(self.view.scale)
 
     @property
     def moving(self) -> bool:

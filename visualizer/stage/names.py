@@ -49,7 +49,13 @@ def _named(m: Moment, index: int) -> float:
 
 
 def of_target(m: Moment, alpha: float) -> Rows:
-    """The target's name, and how many layers it has, left of it."""
+    """The target's name, and how many layers it has, left of it.
+
+    Not where the target may rise out of the picture.
+    """
+    alpha *= min(max(3.0 - 2.0 * m.view.scale, 0.0), 1.0)
+    if alpha <= 0.0:
+        return np.zeros(0, GLYPH)
     lines = ["target", *([f"{m.layers} layers"] if m.layers else [])]
     x, y, z = m.stand.target
     at = (x - TARGET_RADIUS - AWAY, y, z)
@@ -61,10 +67,15 @@ def of_drafter(m: Moment, kind: About, alpha: float) -> Rows:
     if family(kind) == "copy":
         x, y, z = drafters.beside(m.stand.target)
         short = kind.title.split(",")[0]
-        half = text.measure(short) * EM / 2
-        under = (drafters.TWIN + 0.15) / (LEADING * EM) + 0.7
+        half = text.measure(short) * em(m) / 2
+        under = (drafters.TWIN + 0.15) / (LEADING * em(m)) + 0.7
         return upright(m, short, (x + half, y, z), under, "drafter", alpha)
     return _on_the_ground(m, kind.title, alpha)
+
+
+def em(m: Moment) -> float:
+    """Size of names that stand, world units."""
+    return EM * m.lettering
 
 
 def upright(m: Moment, words: str, end: Point, row: float, role: Role, alpha: float) -> Rows:
@@ -72,10 +83,11 @@ def upright(m: Moment, words: str, end: Point, row: float, role: Role, alpha: fl
 
     From the front they stand there; from above they lie there.
     """
-    start = np.array(end) - (text.measure(words) * EM, 0.0, 0.0)
-    right = np.array((EM, 0.0, 0.0))
+    size = em(m)
+    start = np.array(end) - (text.measure(words) * size, 0.0, 0.0)
+    right = np.array((size, 0.0, 0.0))
     parts = []
-    ups = (np.array((0.0, EM, 0.0)), np.array((0.0, 0.0, -EM)))
+    ups = (np.array((0.0, size, 0.0)), np.array((0.0, 0.0, -size)))
     for up, share in zip(ups, m.faces, strict=True):
         if share > 0.0:
             tone = np.array((*m.colors.linear(role), alpha * share))
@@ -86,15 +98,15 @@ def upright(m: Moment, words: str, end: Point, row: float, role: Role, alpha: fl
 
 def _on_the_ground(m: Moment, words: str, alpha: float) -> Rows:
     """Before the line, ending where the drafter waits; not where there is no room for it."""
-    place = m.place
-    wide = text.measure(words) * GROUND_EM
+    place, size = m.place, GROUND_EM * m.lettering
+    wide = text.measure(words) * size
     end = place.right + drafters.ASIDE + drafters.DISC
     start = end - wide
     if place.guesses and place.guesses[0].line == place.last_line:
-        start = max(start, place.guesses[0].left + GUESSES)
+        start = max(start, place.guesses[0].left + GUESSES * m.lettering)
     if start + wide > max(end, LINE + TAIL):
         return np.zeros(0, GLYPH)
-    z = place.last_line * PITCH + DEPTH / 2 + MARGIN + GROUND_EM
-    right, up = np.array((GROUND_EM, 0.0, 0.0)), np.array((0.0, 0.0, -GROUND_EM))
+    z = place.last_line * PITCH + DEPTH / 2 + MARGIN + size
+    right, up = np.array((size, 0.0, 0.0)), np.array((0.0, 0.0, -size))
     tone = np.array((*m.colors.linear("drafter"), alpha))
     return text.rows(text.quads(words), np.array((start, FLOOR, z)), right, up, tone)

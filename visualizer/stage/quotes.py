@@ -37,11 +37,11 @@ def rows(m: Moment, strong: Floats) -> Rows:
     """The quotations of a moment's round; `strong` (runs,) is their opacity."""
     parts = [np.zeros(0, GLYPH)]
     for run, alpha in zip(runs(m.timeline, m.now), strong.tolist(), strict=True):
-        end = _end(m.timeline, m.now, run, m.stand)
+        end = _end(m.timeline, m.now, run, m.stand, names.em(m))
         if end is not None:
             found, copied = _words(m.timeline, m.now, run)
             x, y, z = end
-            before = (x - (text.measure(copied) + GAP) * names.EM, y, z)
+            before = (x - (text.measure(copied) + GAP) * names.em(m), y, z)
             parts.append(names.upright(m, found, before, 0.0, "label", alpha))
             parts.append(names.upright(m, copied, end, 0.0, "drafter", alpha))
     return joined(parts)
@@ -49,21 +49,21 @@ def rows(m: Moment, strong: Floats) -> Rows:
 
 def place(m: Moment, run: Run) -> Point | None:
     """The middle of the copied words' upper edge; None where they need not be written."""
-    end = _end(m.timeline, m.now, run, m.stand)
+    end = _end(m.timeline, m.now, run, m.stand, names.em(m))
     if end is None:
         return None
     x, y, z = end
-    return x - text.measure(_words(m.timeline, m.now, run)[1]) * names.EM / 2, y + names.EM, z
+    return x - text.measure(_words(m.timeline, m.now, run)[1]) * names.em(m) / 2, y + names.em(m), z
 
 
 @lru_cache(maxsize=64)
-def _end(timeline: Timeline, index: int, run: Run, stand: Stand) -> Point | None:
+def _end(timeline: Timeline, index: int, run: Run, stand: Stand, em: float) -> Point | None:
     """Where the words of a run end; None where they need not be written."""
     spot = phrase(timeline, index, run, stand)
     if spot is None or _readable(timeline, index, run, stand.line):
         return None
     found, copied = _words(timeline, index, run)
-    wide = (text.measure(found) + GAP + text.measure(copied)) * names.EM
+    wide = (text.measure(found) + GAP + text.measure(copied)) * em
     end = min(max(spot.x + wide / 2, wide), LINE)
     if shelf.seen(drafters.kind_of(timeline.rounds[index], timeline.page.header)):
         end = min(end, shelf.middle(stand.target)[0] - shelf.HALF - APART)

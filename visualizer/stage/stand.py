@@ -32,6 +32,7 @@ FRONT = 1.2  # before the middle of its last line: room for names on the ground
 NARROWEST = {"follow": 8.8, "close": 5.4}  # these cameras frame at least so much of a line
 NAMED_ROUNDS = 2  # rounds in which the zones' names are written beside the lines
 NAMES = 2.6  # room for them before a line's start
+LARGEST = 1.75  # times their usual size that names are written; larger, they would fill the stage
 LANES_UNDER = 3.4  # so many lanes of a tree stand under the target; for more it makes room
 LINES_BACK = 3  # so many lines in all stand; the last of them sinks as the next one comes
 
@@ -47,6 +48,7 @@ class Lens(NamedTuple):
     aspect: float
     free: Free
     calm: bool
+    scale: float = 1.0
 
 
 class Stretch(NamedTuple):
@@ -96,7 +98,13 @@ class Stand:
 
 def stand_for(page: Page, index: int, preset: Preset, view: View) -> Stand:
     """Return the stand of camera `preset` for round `index`; -1 is before the first round."""
-    return _stand_for(page, index, Lens(preset, _aspect(view), view.free, view.fast))
+    lens = Lens(preset, _aspect(view), view.free, view.fast, view.scale)
+    return _stand_for(page, index, lens)
+
+
+def lettering(scale: float) -> float:
+    """Names on the stage follow the scale of words as far as there is room for them."""
+    return min(scale, LARGEST)
 
 
 def _aspect(view: View) -> float:
@@ -107,7 +115,8 @@ def _aspect(view: View) -> float:
 def _stand_for(page: Page, index: int, lens: Lens) -> Stand:
     if index < 0:
         line = page.prompt.line
-        return _stand(Stretch(line, line, -NAMES, LINE + TAIL, LINE / 2, line), lens)
+        left = -NAMES * lettering(lens.scale)
+        return _stand(Stretch(line, line, left, LINE + TAIL, LINE / 2, line), lens)
     return _stand(_stretch(page.places[index], lens), lens)
 
 
@@ -119,16 +128,25 @@ def named(place: Place) -> bool:
 def _stretch(place: Place, lens: Lens) -> Stretch:
     """What a camera frames of a round."""
     first, last = place.line, place.last_line
-    left, names = (-NAMES, first) if named(place) else (-LEAD, 0)
+    left, names = (-NAMES * lettering(lens.scale), first) if named(place) else (-LEAD, 0)
     right = max(LINE, place.right) + TAIL
+    nearer = max(lens.scale, 1.0)  # for larger words less of the line
     middle = LINE / 2 if lens.calm else (place.left + place.right) / 2
     if lens.preset in NARROWEST and not lens.calm:
         if lens.preset == "follow":
             left, right = place.before - MARGIN, place.reach
         else:
             left, right = place.left - MARGIN, place.right + TAIL
-        spare = max(NARROWEST[lens.preset] - (right - left), 0.0) / 2
+        spare = max(NARROWEST[lens.preset] / nearer - (right - left), 0.0) / 2
         left, right, names = left - spare, right + spare, 0
+    elif nearer > 1.0 and not lens.calm:
+        width = (right - left) / nearer
+        if names or named(place):
+            right = max(place.reach, left + width)
+        else:
+            left, right = place.before - MARGIN, place.reach
+            spare = max(width - (right - left), 0.0) / 2
+            left, right = left - spare, right + spare
     return Stretch(first, last, left, right, middle, names, place.lanes)
 
 
@@ -142,11 +160,15 @@ def _stand(seen: Stretch, lens: Lens) -> Stand:
     steps = max(seen.lanes - LANES_UNDER, 0.0)  # of a tree too tall to stand before the target
     target = (aside, TARGET_BACK[0] + steps * RISE, behind - steps * BACK)
     back, high = (seen.lanes - 1) * BACK, (seen.lanes - 1) * RISE
+    middle = (left + right) / 2
+    # For larger words the models may rise out of the picture; at twice the size, altogether.
+    low = min(max(lens.scale - 1.0, 0.0), 1.0)
     names = min(seen.named, LINES_BACK - 1) * PITCH + PROMPT_BACK
     points: list[Point] = [
         (x, y, z) for x in (left, right) for y in (0.0, 1.4) for z in (far - 0.8, near + FRONT)
     ]
     over = high + HOVER + TALLEST
+    over += (HEIGHT - over) * low
     points += [(x, over, far - back - BEHIND) for x in (left, right)]
     if high:  # the box around a tree is as high in front as behind
         points += [(x, high + 1.4, near + DEPTH / 2 + MARGIN) for x in (left, right)]
@@ -154,9 +176,11 @@ def _stand(seen: Stretch, lens: Lens) -> Stand:
         points.append((left, 0.0, far - names))
     if lens.preset != "close":
         sphere = np.vstack([np.eye(3), -np.eye(3)]) * (1.2 * TARGET_RADIUS)
-        points += [(x, y, z) for x, y, z in np.add(target, sphere).tolist()]
-        points.append((target[0] + COMPANY, *target[1:]))
-    middle = (left + right) / 2
+        models = [*np.add(target, sphere).tolist(), (target[0] + COMPANY, *target[1:])]
+        points += [
+            (x + (middle - x) * low, y + (HEIGHT - y) * low, z + (far - z) * low)
+            for x, y, z in models
+        ]
     subject = np.array((middle, (high + HEIGHT) / 2, near - back / 2))
     pose = frame_points(np.array(points), subject, DIRECTIONS[lens.preset], lens.aspect, lens.free)
     focus = (LINE / 2, HEIGHT / 2, near - 1.5 * PITCH)

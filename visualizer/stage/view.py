@@ -45,4 +45,5 @@ class View:
     reduce_motion: bool = False
     fast: bool = False  # time runs faster than `schedule.BRISKEST`
     quality: Quality = "high"
+    scale: float = 1.0  # of words, as of the panels: names are larger, blocks seen from nearer by
     glide: Glide | None = None  # None: the camera has arrived

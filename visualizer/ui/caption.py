@@ -72,13 +72,13 @@ def _line(ui: Ui, band: Rect, y: float, pieces: tuple[Piece, ...]) -> None:
 
 
 def _backing(ui: Ui, x: float, y: float, width: float) -> None:
-    """A veil behind the words: in the Top camera older lines pass below them."""
+    """A veil behind the words: seen from above or from close by, older lines pass below them."""
     pad_x, pad_y = 14 * ui.style.unit, 3 * ui.style.unit
     height = float(imgui.get_text_line_height())
     imgui.get_window_draw_list().add_rect_filled(
         imgui.ImVec2(x - pad_x, y - pad_y),
         imgui.ImVec2(x + width + pad_x, y + height + pad_y),
-        widgets.u32(faded(ui.style.palette.panel, 0.6)),
+        widgets.u32(faded(ui.style.palette.panel, 0.85)),
         height / 2,
     )
 

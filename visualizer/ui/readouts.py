@@ -22,6 +22,9 @@ from visualizer.ui.style import FIGURE_SIZE, SMALL_SIZE, FontSize, Rgba, Style
 UNKNOWN = "–"
 LABEL_SIZE = 15.0
 GAP = 14.0
+SMALLEST = 0.7  # of their size: narrower columns are left out
+FORGONE = ("Draft step", "Target pass", "TOKENS/ROUND")
+"""In the order in which they are left out."""
 SPEEDUP_WEIGHT = 8.0  # its remark is a sentence
 
 
@@ -53,6 +56,12 @@ def draw(ui: Ui, rect: Rect, model: UiModel) -> None:
         left = rect.x + 18 * unit
         width = rect.right - 24 * unit - room - left
         least = _widths(ui.style, ui.style.size, columns)
+        for name in FORGONE:  # rather fewer figures than ones that nobody can read
+            if sum(least) * SMALLEST <= width:
+                break
+            index = next(i for i, column in enumerate(columns) if column.name == name)
+            columns = columns[:index] + columns[index + 1 :]
+            least = least[:index] + least[index + 1 :]
         scale = min(0.98 * width / sum(least), 1.0)
         share = max(width - sum(least), 0.0) / sum(each.weight for each in columns)
         for column, needed in zip(columns, least, strict=True):

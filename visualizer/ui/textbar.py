@@ -24,6 +24,7 @@ from visualizer.ui.panel import Ui
 from visualizer.ui.style import SMALL_SIZE, FontSize, Rgba, mixed
 
 TEXT_SIZE = 21.0
+LEADING = 1.18
 TAIL = 900
 """Characters of painted text that are laid out: more than the bar can show at any size."""
 
@@ -54,13 +55,14 @@ class Run:
 
 def draw(ui: Ui, rect: Rect, model: UiModel) -> None:
     unit = ui.style.unit
-    with widgets.panel("text", rect), widgets.font(ui.style, TEXT_SIZE):
+    tall = min(TEXT_SIZE, (rect.height / unit - 8) / (2.05 * LEADING))  # so that two lines fit
+    with widgets.panel("text", rect), widgets.font(ui.style, tall):
         pad = 18 * unit
-        step = imgui.get_text_line_height() * 1.18
+        step = imgui.get_text_line_height() * LEADING
         rows = max(int((rect.height - 8 * unit) // step), 1)
         painted = model.state.painted and model.timeline is not None
         room = rect.width - 2 * pad - (_legend(ui, rect, model) if painted else 0.0)
-        size = ui.style.size
+        size = (tall * unit, ui.style.size[1])
         if painted:
             lines = _painted_lines(tuple(painted_sentence(model)), room, rows, size)
         else:
