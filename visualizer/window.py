@@ -26,13 +26,13 @@ from visualizer.feed import Feed
 from visualizer.input import LEFT, MIDDLE, RIGHT, Input, Modifiers
 from visualizer.meter import Meter
 from visualizer.opening import opening_request, scene_named
-from visualizer.recorder import Capture, RecordError, new_path, shoot
 from visualizer.render import fonts
 from visualizer.render.context import GraphicsError, create_context, default_quality
 from visualizer.render.quality import Governor
 from visualizer.render.renderer import Renderer
 from visualizer.stage.scene import Scene
 from visualizer.stage.view import Quality
+from visualizer.takes import Takes
 from visualizer.ui.overlay import Overlay
 from visualizer.ui.port import set_clipboard
 
@@ -95,7 +95,7 @@ class Window:
         self._meter: Meter | None = None
         if options.profile or options.profile_file is not None:
             self._meter = Meter(options.profile_file)
-        self._capture: Capture | None = None
+        self._takes = Takes(self._app, options.recordings, self._caption)
         self._windowed: tuple[int, int, int, int] | None = None
         self._full_screen_wanted = False
         self._handlers = _handlers(self._pyglet, self._window, self._input)
@@ -143,8 +143,7 @@ class Window:
         self._app.step(elapsed)
         self._remember(elapsed)
         self._input.frame_done()
-        if self._capture is not None:
-            self._feed_capture(self._capture)
+        self._takes.feed(time.monotonic())
         self._app.renderer.present(self._screen, (width, height))
         self._window.flip()
         if self._meter is not None:
@@ -164,7 +163,7 @@ class Window:
 
     def close(self) -> None:
         """Keep what is to be remembered, and give everything back."""
-        self._end_capture()
+        self._takes.end()
         if self._meter is not None:
             with suppress(OSError):
                 self._meter.write(time.monotonic())
@@ -209,7 +208,7 @@ class Window:
     def _handle(self, action: Action) -> None:
         match action:
             case act.Screenshot(panels):
-                self._screenshot(panels)
+                self._takes.screenshot(panels)
             case act.CopyCamera():
                 state = self._app.state
                 self._window.set_clipboard_text(cameras.text_of(state.preset, state.orbit))
@@ -225,7 +224,7 @@ class Window:
             case act.Quit():
                 self._window.has_exit = True
             case act.ToggleCapture():
-                self._end_capture() if self._capture is not None else self._begin_capture()
+                self._takes.toggle(time.monotonic())
             case act.ToggleFullScreen():
                 self._full_screen_wanted = not self._window.fullscreen
             case act.Leave():
@@ -233,6 +232,9 @@ class Window:
                     self._full_screen_wanted = False
             case _:
                 self._app.handle(action)
+
+    def _caption(self, recording: str) -> None:
+        self._window.set_caption(f"{TITLE}: recording {recording}" if recording else TITLE)
 
     def _full_screen(self, wanted: bool) -> None:
         """Borderless full screen; the place and size before it come back after it.
@@ -261,47 +263,6 @@ class Window:
             self._app.say("The clipboard holds no camera")
         else:
             self._app.handle(camera)
-
-    def _screenshot(self, panels: bool) -> None:
-        """Save what is on screen or the stage with its badge alone, as large as it is wanted."""
-        state = self._app.state
-        size = state.shot_size or self._app.renderer.size
-        try:
-            path = new_path(self._options.recordings, "png")
-            shoot(self._app, path, size, state.shot_alpha, panels)
-        except (OSError, RecordError) as error:
-            reason = error.strerror if isinstance(error, OSError) else None
-            self._app.say(f"The screenshot was not saved: {reason or error}")
-        else:
-            kind = ", transparent" if state.shot_alpha else ""
-            self._app.say("Saved {} ({}x{}{})".format(path, *size, kind))
-
-    def _begin_capture(self) -> None:
-        try:
-            path = new_path(self._options.recordings, "mp4")
-            self._capture = Capture(path, self._app.renderer.size, time.monotonic())
-        except (OSError, RecordError) as error:
-            self._app.say(f"Recording did not start: {error}")
-        else:
-            self._window.set_caption(f"{TITLE}: recording {path.name}")
-
-    def _feed_capture(self, capture: Capture) -> None:
-        try:
-            capture.take(self._app.renderer, time.monotonic())
-        except RecordError as error:
-            self._capture = None
-            self._window.set_caption(TITLE)
-            self._app.say(str(error))
-
-    def _end_capture(self) -> None:
-        capture, self._capture = self._capture, None
-        if capture is None:
-            return
-        self._window.set_caption(TITLE)
-        try:
-            self._app.say(f"Saved {capture.close()}")
-        except RecordError as error:
-            self._app.say(str(error))
 
 
 # --- pyglet --------------------------------------------------------------------------------

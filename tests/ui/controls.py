@@ -135,7 +135,7 @@ class Driver:
         shots = sorted(path.name for path in self.shots.glob("*")) if self.shots.exists() else []
         return (
             app.state, app.clock, app._message if app._message_left > 0 else "",
-            window.fullscreen, window.has_exit, self.window._capture is not None, shots,
+            window.fullscreen, window.has_exit, self.window._takes.capture is not None, shots,
             len(self.source.requests), self.source.restarts,
             self.port.wants_text, self.port._listing, frozenset(self.window._overlay.marks),
             len(data.cmd_lists),
@@ -316,7 +316,7 @@ def main() -> None:
             if command.action in (act.ToggleFullScreen(), act.ToggleCapture()):  # and back
                 driver.hand("key", "F11" if key == "f11" else "ctrl+r")
                 driver.until(lambda: not driver.window._window.fullscreen)
-                driver.until(lambda: driver.window._capture is None)
+                driver.until(lambda: driver.window._takes.capture is None)
         if not command.keys:
             note(f"palette: {command.title}", partial(driver.palette_works, command))
     quits = partial(driver.reacts, "key", "ctrl+q")
