@@ -21,7 +21,9 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from engine import config, devices, fetch, kernels
+from engine.bench.live import Aside, Comparing
 from engine.beside import Beside
+from engine.comparison import ALONE
 from engine.config import EngineConfig
 from engine.decode import READ_AT_ONCE, Session, check_prompt
 from engine.devices import Device, DeviceError
@@ -32,12 +34,14 @@ from engine.drafters.eagle import FusedRunner
 from engine.drafters.medusa import Heads
 from engine.drafters.memory import Memory, memory_of
 from engine.drafters.packing import BYTES, unpacked
+from engine.drafters.pard import MaskRunner
 from engine.drafters.suffix_index import Layers
+from engine.footprint import Footprint, footprint
 from engine.gguf_model import NoBlocksError, read_blocks
 from engine.kernels import Kernels
 from engine.llama import LlamaConfig, ModelError, Runner, Weights
 from engine.lowbit import Width, copy_of, encode
-from engine.requests import Start
+from engine.requests import Compare, Start
 from engine.tokenizer import Tokenizer, TokenizerError
 from engine.trace import Baseline, EngineState, RunHeader, Settings
 
@@ -267,6 +271,30 @@ class Engine:
         notice, self._notice = self._notice, ""
         return notice
 
+    def footprint(self, name: str) -> Footprint:
+        """What the drafter of this name holds beside the target. Raises ValueError as `check`."""
+        return footprint(self._catalogue(name), (self._target,))
+
+    def aside(self) -> Aside:
+        """Runs on cache rows of their own, for as long as somebody keeps it."""
+        target = self._kernel.runner(self._target.weights, CONTEXT, same_bits=True)
+        drafters = self._catalogue.on_rows_of(target.first_layers)
+        return Aside(
+            lambda start: self._session(
+                start, start.settings.drafter, "compared", target, drafters
+            ),
+            lambda name: footprint(drafters(name), (self._target, target)),
+        )
+
+    def compare(self, request: Compare) -> Comparing:
+        """Compare drafters beside whatever run goes on. Raises as `admit` where it cannot be."""
+        for name in request.drafters:
+            self.check(replace(request.settings, drafter=name))
+        for each in request.samples:
+            alone = replace(request.settings, drafter=ALONE)
+            self.admit(Start(each.prompt, each.chat, alone, max_new_tokens=request.tokens))
+        return Comparing(self.aside(), request)
+
     def beside(self) -> Beside | None:
         """The target alone beside the run begun last; None where its text was sampled."""
         run = self._run
@@ -281,7 +309,15 @@ class Engine:
         """The target on cache rows of its own, for passes beside a run that may be going on."""
         return self._kernel.runner(self._target.weights, CONTEXT, same_bits=True)
 
-    def _session(self, start: Start, drafter: str, reason: str, target: Runner) -> Session:
+    def _session(
+        self,
+        start: Start,
+        drafter: str,
+        reason: str,
+        target: Runner,
+        drafters: Catalogue | None = None,
+    ) -> Session:
+        made = drafters or self._catalogue
         header = RunHeader(
             run_id=uuid.uuid4().hex[:8],
             created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -302,13 +338,12 @@ class Engine:
             seed=start.seed,
             baseline=None,
             prefill_seconds=0.0,
+            target_layers=target.weights.config.layers,
         )
         return Session(
             target,
             self._tokenizer,
-            lambda name: self._catalogue(
-                self.auto.choice(start.settings).drafter if name == "auto" else name
-            ),
+            lambda name: made(self.auto.choice(start.settings).drafter if name == "auto" else name),
             self._unigram,
             header,
             reading=lambda done, total: self._report(
@@ -371,6 +406,12 @@ def _makers(target: Runner, kernel: Kernels, report: Report) -> Makers:
     def distilled(folder: Path) -> Runner:
         return kernel.runner(shipped(folder)[0], CONTEXT)
 
+    def masked(folder: Path) -> MaskRunner:
+        model, tensors = shipped(folder)
+        context = min(CONTEXT, model.config.context)
+        masks = tensors["masks"].to(like)
+        return MaskRunner(model, masks, context, kernel.kernel(model, context))
+
     def fused(folder: Path) -> FusedRunner:
         layer, tensors = shipped(folder)
         context = min(CONTEXT, layer.config.context)
@@ -390,6 +431,7 @@ def _makers(target: Runner, kernel: Kernels, report: Report) -> Makers:
         low_bit_copy=low_bit_copy,
         first_layers=target.first_layers,
         distilled=distilled,
+        masked=masked,
         fused=fused,
         heads=heads,
         layers=weights.config.layers,

@@ -287,13 +287,13 @@ def summary(header: RunHeader, run: Trace) -> dict[str, Any]:
         "drafter": header.drafter,
         "drafter_reason": header.drafter_reason,
         "k": "auto" if settings.auto_k else settings.k,
-        "quality": settings.quality,
         "match": [settings.shortest_match, settings.longest_match],
+        "quality": settings.quality,
         "temperature": settings.temperature,
         "top_k": settings.top_k,
         "top_p": settings.top_p,
-        "repetition_penalty": settings.repetition_penalty,
         "min_p": settings.min_p,
+        "repetition_penalty": settings.repetition_penalty,
         "seed": header.seed,
         "lossless": codec.to_plain(run.proof),
         "prompt": header.prompt,
@@ -312,7 +312,7 @@ def gather(source: EventSource, start: Start) -> Trace:
             for message in messages:
                 if isinstance(message, EngineState):
                     progress.engine(message)
-                else:
+                elif not isinstance(message, Comparison):
                     run = run.extend(message)
             if run.rounds:
                 progress.say("rounds", f"{len(run.rounds)} rounds")

@@ -28,6 +28,10 @@ class Footprint:
     weights: int
     cache: int
 
+    @property
+    def total(self) -> int:
+        return self.weights + self.cache
+
 
 def footprint(root: object, lent: Iterable[object] = ()) -> Footprint:
     """What `root` holds beyond what the `lent` objects hold."""

@@ -2,6 +2,7 @@
 
 The loop has one rule: obey requests first, then make rounds, in bursts, until the picture is
 `LOOKAHEAD` rounds behind, then prove the run that has finished, a pass at a time, else wait. A
+comparison of drafters comes before rounds and proofs, but lets the run go on between its turns. A
 run that fails is an event (`RunFailed`) and the process lives; an engine that cannot be opened is
 an `EngineState` and the process ends.
 
@@ -20,8 +21,9 @@ from dataclasses import replace
 from typing import Protocol
 
 from engine.codec import CodecError, Message
-from engine.requests import Change, Quit, Request, Shown, Start, Stop
-from engine.terminal import sentence
+from engine.comparison import Comparison
+from engine.requests import Change, Compare, Quit, Request, Shown, Start, Stop, StopComparing
+from engine.terminal import device_lost, sentence
 from engine.trace import (
     EngineState,
     Rewind,
@@ -64,6 +66,24 @@ class Beside(Protocol):
         """Make one pass; the proof once it is there."""
 
 
+class Comparing(Protocol):
+    """A comparison in the making (see `engine.bench.live`)."""
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether it stands between two turns."""
+
+    @property
+    def told(self) -> Comparison:
+        """The table so far."""
+
+    def advance(self) -> Comparison | None:
+        """Make a round; the table where there is news."""
+
+    def stop(self) -> Comparison:
+        """End it; the table as it stands."""
+
+
 class Engine(Protocol):
     """A target and its drafters, ready."""
 
@@ -86,6 +106,9 @@ class Engine(Protocol):
 
     def take_notice(self) -> str:
         """One sentence people should see although all goes on; "" when there is none."""
+
+    def compare(self, request: Compare) -> Comparing:
+        """Compare drafters; the run is left alone. ValueError or so when it cannot be had."""
 
 
 def serve(open_engine: Callable[[Emit], Engine], inbox: Inbox, emit: Emit) -> int:
@@ -110,6 +133,7 @@ class Worker:
         self._session: Session | None = None
         self._unproven = False  # the run has finished, and its proof is not there yet
         self._beside: Beside | None = None  # that proof in the making
+        self._comparing: Comparing | None = None
         self._made = 0  # rounds of the run so far
         self._shown = 0  # of which the picture has begun to show so many
         self._filling = True  # in a burst
@@ -137,7 +161,7 @@ class Worker:
         """The oldest request; None when there is none and a round or a pass is due."""
         ahead = self._made - self._shown
         self._filling = ahead < LOOKAHEAD and (self._filling or ahead <= REFILL)
-        due = self._unproven or (self._filling and self._unfinished)
+        due = self._unproven or self._comparing or (self._filling and self._unfinished)
         try:
             return self._inbox.get(block=not due)
         except queue.Empty:
@@ -147,6 +171,8 @@ class Worker:
         """Do what is due. Returns what went wrong, if the run cannot go on."""
         try:
             match request:
+                case None if self._comparing is not None and not self._may_run_between:
+                    self._compare(self._comparing)
                 case None if self._unfinished is None:
                     self._prove()
                 case None:
@@ -161,11 +187,15 @@ class Worker:
                     self._change(settings)
                 case Stop():
                     self._cancel()
+                case Compare():
+                    self._begin_comparing(request)
+                case StopComparing():
+                    self._stop_comparing()
                 case CodecError():
                     self._answer(f"A request was not understood: {request}.")
         except Exception as error:
             traceback.print_exc()
-            self._device_lost = "CUDA error" in str(error)  # then every later call fails too
+            self._device_lost = device_lost(error)
             return sentence(error)
         return None
 
@@ -204,6 +234,51 @@ class Worker:
         self._unproven = self._beside is not None
         if proof is not None:
             self._emit(proof)
+
+    @property
+    def _may_run_between(self) -> bool:
+        """The run has rounds to make, and the comparison stands between two turns."""
+        resting = self._comparing is not None and self._comparing.at_rest
+        return resting and self._filling and self._unfinished is not None
+
+    def _begin_comparing(self, request: Compare) -> None:
+        try:
+            if self._comparing is not None:
+                raise ValueError("Another comparison is going on: stop it first.")
+            self._comparing = self._engine.compare(request)
+        except Exception as refusal:
+            if not isinstance(refusal, ValueError):
+                traceback.print_exc()
+            self._emit(
+                Comparison(
+                    "refused", request.settings, len(request.samples), request.tokens,
+                    detail=sentence(refusal),
+                )
+            )  # fmt: skip
+        else:
+            self._emit(self._comparing.told)
+
+    def _compare(self, comparing: Comparing) -> None:
+        """Make a round of it; one that fails is no fault of the run's."""
+        try:
+            told = comparing.advance()
+        except Exception as error:
+            self._comparing = None
+            failed = replace(comparing.told, phase="failed", now="", detail=sentence(error))
+            self._emit(failed)
+            if device_lost(error):
+                raise
+            traceback.print_exc()
+            return
+        if told is not None:
+            if told.phase != "measuring":
+                self._comparing = None
+            self._emit(told)
+
+    def _stop_comparing(self) -> None:
+        if self._comparing is not None:
+            self._emit(self._comparing.stop())
+            self._comparing = None
 
     def _change(self, settings: Settings) -> None:
         session = self._session

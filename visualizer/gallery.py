@@ -36,13 +36,17 @@ OWN_TURNS = 3
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What a drafter's own card says, on prompts it never saw: greedy at K 4, alpha at T 0.7."""
+    """What a drafter's own card says, on prompts it never saw: greedy at K 4, alpha at T 0.7.
+
+    `target` is whom it was made for; of another one the figures say nothing.
+    """
 
     tokens_per_round: float | None = None
     match: float | None = None
     alpha: float | None = None
     step_cost: float | None = None
     visits: int | None = None
+    target: str = ""
 
 
 @lru_cache(maxsize=8)
@@ -68,6 +72,7 @@ def card_of(body: Any) -> Card:
         alpha=_number(warm.get("alpha")),
         step_cost=_number(body.get("cost", {}).get("step")),
         visits=int(visits) if (visits := _number(body.get("visits"))) else None,
+        target=str(body.get("target", "")),
     )
 
 
@@ -126,7 +131,12 @@ def view(
     offered, header = feed.offered, feed.trace.header
     if not feed.has_engine and header is not None:  # then its settings are those on show
         state = replace(state, settings=replace(header.settings, drafter=header.drafter))
-    wall = exhibits(state, offered, header, feed.measured, cards())
+    known = {
+        name: card
+        for name, card in cards().items()
+        if header is None or not feed.has_engine or card.target == header.target
+    }
+    wall = exhibits(state, offered, header, feed.measured, known)
     asked = request_of(state, prompts, offered)
     replies = (len(asked.drafters) + 1) * len(asked.samples) if asked is not None else 0
     base = header.baseline if header is not None else None

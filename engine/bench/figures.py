@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from engine.bench.sweep import RivalTally, Sweep, Tally
 from engine.bench.texts import Text
-from engine.stats import Stats, expected_tokens
+from engine.stats import Stats, expected_of_tree
 from engine.trace import Round
 from engine.wordkinds import KINDS, Kind, kinds
 
@@ -46,8 +46,9 @@ class Line:
 
     `k` is "auto" where the engine chose. Milliseconds are means of a round: drafting, the
     target's pass, and everything else this program did (`host_ms`). `step_cost` of one draft
-    step and `check_cost` of one pass are in median passes of the target alone. `same_text` is
-    None when sampling, where texts need not match.
+    step and `check_cost` of one pass are in median passes of the target alone. `memory` is what the
+    drafter holds beside the target, bytes. `same_text` is None when sampling, where texts need not
+    match.
     """
 
     drafter: str
@@ -69,6 +70,7 @@ class Line:
     tokens_per_second: float | None
     speedup: float | None
     predicted: float | None
+    memory: int | None
     same_text: bool | None
     families: Mapping[str, Family]
     kinds: Mapping[Kind, OfKind]
@@ -144,6 +146,7 @@ def _line(tally: Tally, alone: Tally, texts: Sequence[Text]) -> Line:
         tokens_per_second=stats.tokens_per_second,
         speedup=_speedup(tally, alone, both),
         predicted=_ratio(_predicted(rounds, stats.alpha), one_pass and 1 / one_pass),
+        memory=None if tally.weighed is None else tally.weighed.total,
         same_text=_same(tally, alone, both) if settings.temperature == 0 else None,
         families=_families(tally, alone, texts),
         kinds=of_kinds(_rounds(tally, [number]) for number in tally.replies),
@@ -172,7 +175,7 @@ def _predicted(rounds: Sequence[Round], alpha: float | None) -> float | None:
     passes = _medians(zip(widths, (each.verify_seconds for each in warm), strict=True))
     drafting = _medians(zip(widths, (each.draft_seconds for each in warm), strict=True))
     seconds = sum(passes[width] + drafting[width] for width in widths)
-    return _ratio(sum(expected_tokens(alpha, width) for width in widths), seconds)
+    return _ratio(sum(expected_of_tree(alpha, each.parents) for each in warm), seconds)
 
 
 def _families(tally: Tally, alone: Tally, texts: Sequence[Text]) -> dict[str, Family]:
@@ -203,9 +206,10 @@ def of_kinds(replies: Iterable[Sequence[Round]]) -> dict[Kind, OfKind]:
         at = 0
         for each in rounds:
             places = written[at : at + len(each.committed)]
-            for guess, kind in zip(each.guesses, places, strict=False):
-                judged[kind] += guess.verdict != "discarded"
-                accepted[kind] += guess.verdict == "accepted"
+            for guess, depth in zip(each.guesses, each.depths, strict=True):
+                if guess.verdict != "discarded":
+                    judged[places[depth - 1]] += 1
+                    accepted[places[depth - 1]] += guess.verdict == "accepted"
             at += len(places)
     return {kind: OfKind(judged[kind], accepted[kind]) for kind in KINDS}
 

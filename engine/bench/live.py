@@ -49,7 +49,6 @@ class Comparing:
     """A comparison in the making. `told` is the table so far."""
 
     def __init__(self, aside: Aside, request: Compare) -> None:
-        self._aside = aside
         self._tokens = request.tokens
         wanted = [name for name in dict.fromkeys(request.drafters) if name != ALONE]
         asked = replace(request.settings, k=request.settings.k or 1, speculative=True)
@@ -59,7 +58,6 @@ class Comparing:
         if not settings or not texts:
             raise ValueError("There is nothing to compare: choose drafters and a prompt.")
         self._problems: dict[str, str] = {}
-        self._weighed: dict[str, Footprint] = {}
         self._turns = self._in_turns()
         self.at_rest = True
         self.told = Comparison(
@@ -97,8 +95,6 @@ class Comparing:
                 try:
                     if name not in warm:
                         yield from tally.warming_up(text)
-                        if name != ALONE:
-                            self._weighed[name] = self._aside.footprint(name)
                         warm.add(name)
                     yield from tally.taking(number, text, self._tokens)
                 except Exception as error:
@@ -114,7 +110,7 @@ class Comparing:
 
     def _row(self, name: str, line: figures.Line | None) -> Compared:
         problem = self._problems.get(name, "")
-        weighed = self._weighed.get(name)
+        weighed = next((t.weighed for t in self._sweep.tallies if t.settings.drafter == name), None)
         if line is None:
             return Compared(name, problem=problem)
         return Compared(

@@ -140,6 +140,10 @@ def _same(line: Line) -> str:
     return {None: UNKNOWN, True: "yes", False: "[bold red]NO[/]"}[line.same_text]
 
 
+def _megabytes(line: Line) -> str:
+    return UNKNOWN if line.memory is None else f"{line.memory / 1e6:.1f}"
+
+
 def _positions(line: Line) -> str:
     return " ".join(f"{100 * rate:.0f}" for rate in line.per_position) or UNKNOWN
 
@@ -175,6 +179,7 @@ _COSTS: Sequence[tuple[str, _Cell]] = (
     ("host\nms", _number("{:.1f}", "host_ms")),
     ("step,\npasses", _number("{:.3f}", "step_cost")),
     ("check,\npasses", _number("{:.2f}", "check_cost")),
+    ("memory,\nMB", _megabytes),
 )
 _ACCEPTANCE: Sequence[tuple[str, _Cell]] = (
     ("", _name),

@@ -22,6 +22,7 @@ from engine.trace import Baseline, Law, Round, Settings
 
 if TYPE_CHECKING:
     from engine.decode import Session
+    from engine.footprint import Footprint
 
 WARM_UP_TOKENS = 12
 _NO_LAW = Law((), 0.0)
@@ -49,6 +50,9 @@ class Begins(Protocol):
     def begin(self, start: Start, baseline: Baseline | None = None) -> Session:
         """Start a run; `baseline` is one that was measured before."""
 
+    def footprint(self, name: str) -> Footprint:
+        """What the drafter of this name holds beside the target."""
+
 
 class Contender(Protocol):
     """Somebody who takes turns."""
@@ -70,6 +74,7 @@ class Tally:
     engine: Begins | None = None
     replies: dict[int, Reply] = field(default_factory=dict)
     baseline: Baseline | None = None
+    weighed: Footprint | None = None
 
     @property
     def name(self) -> str:
@@ -98,11 +103,13 @@ class Tally:
         self.replies[number] = Reply(tuple(rounds), seconds)
 
     def warming_up(self, text: Text) -> Iterator[None]:
-        """Do the like once, unmeasured, a round at a time."""
+        """Do the like once, unmeasured, a round at a time; then weigh the drafter."""
         session = self._begin(text, WARM_UP_TOKENS)
         while session.finished is None:
             session.advance()
             yield
+        if self.engine is not None and self.settings.drafts and self.settings.drafter != "auto":
+            self.weighed = self.engine.footprint(self.settings.drafter)
 
     def _begin(self, text: Text, tokens: int) -> Session:
         assert self.engine is not None

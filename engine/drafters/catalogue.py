@@ -9,20 +9,22 @@ Knows how each drafter is made; nothing of rounds.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from engine.drafters.eagle import EagleDrafter, FusedRunner
-from engine.drafters.medusa import Heads, MedusaDrafter
+from engine.drafters.eagle import EagleDrafter, EagleTreeDrafter, FusedRunner
+from engine.drafters.medusa import Heads, MedusaDrafter, MedusaTreeDrafter, Shape
 from engine.drafters.model import DraftRunner, LayerSkipDrafter, ModelDrafter, SharedRows
 from engine.drafters.ngram import NGramDrafter
+from engine.drafters.pard import MaskRunner, PardDrafter
 from engine.drafters.proposal import Drafter
 from engine.drafters.retrieval import HybridDrafter, RetrievalDrafter
 from engine.drafters.suffix_index import Layers, SuffixIndex
@@ -30,6 +32,9 @@ from engine.lowbit import LADDER, Width
 
 FUSED = ("eagle", "eagle-middle", "eagle-early", "mtp")
 """Drafters that read the target's features: one of them at three points of its training."""
+
+DISTILLED = ("small-1", "small", "small-4")
+"""Small models of one make: one, two and four layers."""
 
 STORE = ("retrieval", "store.npz")
 """The shipped replies, within the folder of drafters."""
@@ -43,8 +48,9 @@ class Makers:
 
     `low_bit_copy(width)`: the target rounded. `first_layers(count)`: its first layers on its own
     cache rows. `distilled(folder)`: a small model that shares its embedding. `fused(folder)`: one
-    that reads its features too. `bits` are those of one of its weights, `row_sizes` the lengths
-    of their rows, which a copy's groups must divide.
+    that reads its features too; `masked(folder)`: one that guesses several tokens at one go. `bits`
+    are those of one of its weights, `row_sizes` the lengths of their rows, which a copy's groups
+    must divide.
     """
 
     low_bit_copy: Callable[[Width], DraftRunner]
@@ -52,6 +58,7 @@ class Makers:
     distilled: Callable[[Path], DraftRunner]
     fused: Callable[[Path], FusedRunner]
     heads: Callable[[Path], Heads]
+    masked: Callable[[Path], MaskRunner]
     layers: int
     bits: int
     row_sizes: tuple[int, ...] = ()
@@ -66,18 +73,34 @@ class Catalogue:
         self._folder = folder
         self._remembers = remembers
         self._made: dict[str, Drafter] = {}
+        self._on_rows: dict[str, Drafter] = {}  # those that draft on the target's own rows
+
+    def on_rows_of(self, first_layers: Callable[[int], SharedRows]) -> Catalogue:
+        """For another run of the same target, on other cache rows: `first_layers` on those.
+
+        Every other drafter is the same one, in whichever of the two it is made first.
+        """
+        other = Catalogue(
+            replace(self._makers, first_layers=first_layers), self._folder, self._remembers
+        )
+        other._made = self._made
+        return other
 
     @property
     def names(self) -> tuple[str, ...]:
         """What can be chosen; any other ``layer-skip-N`` can be too."""
         copies = tuple(name for name, width in LADDER.items() if self._can_copy(width))
         lookups = ("retrieval",) if self._remembers or self._has(*STORE) else ()
-        small = ("small",) if self._has("small", "config.json") else ()
+        ladder = tuple(name for name in DISTILLED if self._has(name, "config.json"))
+        pard = ("pard",) if self._has("pard", "config.json") else ()
         fused = tuple(name for name in FUSED if self._has(name, "config.json"))
+        grown = ("eagle-tree",) if "eagle" in fused else ()
         medusa = ("medusa",) if self._has("medusa", "config.json") else ()
-        hybrid = ("hybrid",) if small and lookups else ()
+        shaped = ("medusa-tree",) if medusa and self._shape else ()
+        hybrid = ("hybrid",) if "small" in ladder and lookups else ()
         skip = f"layer-skip-{max(1, self._makers.layers * 2 // 3)}"
-        return (*copies, *small, *fused, *medusa, "n-gram", *lookups, *hybrid, skip)
+        models = *ladder, *pard, *fused, *grown, *medusa, *shaped
+        return (*copies, *models, "n-gram", *lookups, *hybrid, skip)
 
     def check(self, name: str) -> str:
         """Return `name`. Raises ValueError, one clear sentence, when no such drafter is here."""
@@ -91,37 +114,43 @@ class Catalogue:
 
     def __call__(self, name: str) -> Drafter:
         """The drafter of this name, made now if it was not yet. Raises ValueError as `check`."""
-        if name not in self._made:
-            self._made[name] = self._make(self.check(name))
-        return self._made[name]
+        made = self._on_rows if _LAYER_SKIP.fullmatch(name) else self._made
+        if name not in made:
+            made[name] = self._make(self.check(name))
+        return made[name]
 
     def _make(self, name: str) -> Drafter:
         if name == "n-gram":
             return NGramDrafter()
         if name == "retrieval":
-            return self._retrieval
-        if name == "small":
-            return self._small
+            ships = self._has(*STORE)
+            return RetrievalDrafter(
+                SuffixIndex.load(self._shipped.joinpath(*STORE)) if ships else Layers()
+            )
+        if name in DISTILLED:
+            return ModelDrafter(name, self._makers.distilled(self._shipped / name))
+        if name == "pard":
+            return PardDrafter(name, self._makers.masked(self._shipped / name))
         if name in FUSED:
             return EagleDrafter(name, self._makers.fused(self._shipped / name))
+        if name == "eagle-tree":
+            return EagleTreeDrafter(name, self._makers.fused(self._shipped / "eagle"))
         if name == "medusa":
             return MedusaDrafter(self._makers.heads(self._shipped / name))
+        if name == "medusa-tree":
+            return MedusaTreeDrafter(self._makers.heads(self._shipped / "medusa"), self._shape)
         if name == "hybrid":
-            return HybridDrafter(self._retrieval, self._small)
+            memory, model = self("retrieval"), self("small")
+            return HybridDrafter(cast(RetrievalDrafter, memory), cast(ModelDrafter, model))
         if skip := _LAYER_SKIP.fullmatch(name):
             return LayerSkipDrafter(int(skip[1]), self._makers.first_layers(int(skip[1])))
         return ModelDrafter(name, self._makers.low_bit_copy(LADDER[name]))
 
-    @cached_property
-    def _retrieval(self) -> RetrievalDrafter:
-        ships = self._has(*STORE)
-        return RetrievalDrafter(
-            SuffixIndex.load(self._shipped.joinpath(*STORE)) if ships else Layers()
-        )
-
-    @cached_property
-    def _small(self) -> ModelDrafter:
-        return ModelDrafter("small", self._makers.distilled(self._shipped / "small"))
+    @property
+    def _shape(self) -> Shape:
+        """The tree that the shipped heads draft; empty where none was found for them."""
+        config = json.loads((self._shipped / "medusa" / "config.json").read_text())
+        return [tuple(path) for path in config.get("tree", [])]
 
     @property
     def _shipped(self) -> Path:

@@ -61,6 +61,15 @@ def test_the_target_alone_is_the_first_line_and_its_own_measure(engine: assembly
     ]
 
 
+def test_what_a_drafter_holds_is_weighed(engine: assembly.Engine) -> None:
+    """A lookup holds nothing; layers of the target hold their own hidden states at least."""
+    skip = Settings(drafter="layer-skip-1", k=2)
+    alone, lookup, layers = measured(engine, [SWEEP[0], skip], 8)
+    assert alone.memory is None
+    assert lookup.memory == 0
+    assert layers.memory
+
+
 def test_every_greedy_text_equals_the_targets_own_auto_k_included(engine: assembly.Engine) -> None:
     auto = replace(SWEEP[0], auto_k=True)
     assert all(line.same_text for line in measured(engine, [*SWEEP, auto], 16))
@@ -223,6 +232,22 @@ def test_a_refused_guess_counts_under_the_kind_of_what_the_text_has_in_its_place
     }
 
 
+def test_a_tree_s_guesses_count_where_they_stand_and_siblings_in_one_place() -> None:
+    """' moon', then ' the', where ' the' stands; beneath it ' of' and ' 7' where ' 42' does."""
+    plain = made((" moon", " the", " sea", " of", " 7"), 0, " 42")
+    parents = (-1, -1, 0, 1, 1)
+    verdicts: tuple[Verdict, ...] = ("rejected", "accepted", "discarded", "rejected", "rejected")
+    guesses = tuple(
+        replace(guess, parent=parent, verdict=verdict)
+        for guess, parent, verdict in zip(plain.guesses, parents, verdicts, strict=True)
+    )
+    found = figures.of_kinds([(replace(plain, guesses=guesses),)])
+    assert {kind: (each.accepted, each.judged) for kind, each in found.items() if each.judged} == {
+        "glue": (1, 2),
+        "number": (0, 2),
+    }
+
+
 # --- words ---------------------------------------------------------------------------------
 
 
@@ -232,8 +257,8 @@ def line(drafter: str, k: int, speedup: float, heat: float = 0.0, **families: fl
         drafter=drafter, k=k, quality=100.0, temperature=heat, prompts=2, rounds=9, tokens=20,
         acceptance_rate=0.5, per_position=(0.5,), mean_acceptance_length=1.5, alpha=0.5,
         draft_ms=1.0, verify_ms=20.0, host_ms=1.0, step_cost=0.1, check_cost=1.1,
-        tokens_per_second=60.0, speedup=speedup, predicted=1.2, same_text=True, families=found,
-        kinds=dict.fromkeys(KINDS, figures.OfKind(2, 1)),
+        tokens_per_second=60.0, speedup=speedup, predicted=1.2, memory=12_345_678, same_text=True,
+        families=found, kinds=dict.fromkeys(KINDS, figures.OfKind(2, 1)),
     )  # fmt: skip
 
 
@@ -271,6 +296,7 @@ def test_tables_keep_every_figure(width: int) -> None:
     for each in (
         "1.25x",
         "0.100",
+        "12.3",
         "position",
         "copying",
         "poetry",

@@ -352,7 +352,7 @@ def makers(made: list[object], bits: int = 32) -> Makers:
 
         return make
 
-    kinds = ("copy", "layers", "distilled", "fused", "heads")
+    kinds = ("copy", "layers", "distilled", "fused", "heads", "masked")
     return Makers(*map(note, kinds), layers=30, bits=bits)
 
 
@@ -360,9 +360,9 @@ def makers(made: list[object], bits: int = 32) -> Makers:
 def folder(tmp_path):
     (tmp_path / "retrieval").mkdir()
     np.savez(tmp_path / "retrieval" / "store.npz", ids=np.array([1, 2, 3], dtype=np.uint16))
-    for name in ("small", "eagle", "mtp", "medusa"):
+    for name in ("small-1", "small", "small-4", "pard", "eagle", "mtp", "medusa"):
         (tmp_path / name).mkdir()
-        (tmp_path / name / "config.json").write_text("{}")
+        (tmp_path / name / "config.json").write_text('{"tree": [[0], [1]]}')
     np.savez(tmp_path / "unigram.npz", probs=np.full(VOCAB, 1 / VOCAB, dtype=np.float32))
     return tmp_path
 
@@ -371,16 +371,26 @@ def test_every_name_makes_a_drafter_of_that_name_once(folder):
     asked: list[object] = []
     catalogue = Catalogue(makers(asked), folder)
     assert catalogue.names == (
-        *LADDER, "small", "eagle", "mtp", "medusa", "n-gram", "retrieval", "hybrid", "layer-skip-20"
+        *LADDER, "small-1", "small", "small-4", "pard", "eagle", "mtp", "eagle-tree", "medusa",
+        "medusa-tree", "n-gram", "retrieval", "hybrid", "layer-skip-20",
     )  # fmt: skip
     for name in (*catalogue.names, "layer-skip-7"):
         assert catalogue(name).name == name
         assert catalogue(name) is catalogue(name)
     assert asked == [
         *(("copy", width) for width in LADDER.values()),
-        ("distilled", folder / "small"), ("fused", folder / "eagle"), ("fused", folder / "mtp"),
-        ("heads", folder / "medusa"), ("layers", 20), ("layers", 7),
+        *(("distilled", folder / name) for name in ("small-1", "small", "small-4")),
+        ("masked", folder / "pard"),
+        *(("fused", folder / name) for name in ("eagle", "mtp", "eagle")),
+        *[("heads", folder / "medusa")] * 2, ("layers", 20), ("layers", 7),
     ]  # fmt: skip
+
+
+def test_heads_for_which_no_tree_was_found_draft_no_tree(folder):
+    (folder / "medusa" / "config.json").write_text("{}")
+    names = Catalogue(makers([]), folder).names
+    assert "medusa" in names
+    assert "medusa-tree" not in names
 
 
 def test_what_was_made_of_one_target_s_text_is_not_offered_to_another():

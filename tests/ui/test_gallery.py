@@ -178,6 +178,16 @@ def test_cards_are_read_as_they_ship(tmp_path: Path) -> None:
     assert gallery.cards(tmp_path) == {"bare": gallery.Card()}
 
 
+def test_cards_of_another_target_are_left_out() -> None:
+    feed = Told()
+    assert RUN.header is not None
+    assert gallery.cards()["small"].target != RUN.header.target
+    assert not any(each.card for each in view_of(OPEN, feed).exhibits)
+    target = gallery.cards()["small"].target
+    feed.trace = replace(RUN, header=replace(RUN.header, target=target))
+    assert [each.name for each in view_of(OPEN, feed).exhibits if each.card] == ["small", "eagle"]
+
+
 def test_the_face_of_a_card_tells_what_was_measured_first() -> None:
     told_of = about("eagle")
     assert told_of is not None

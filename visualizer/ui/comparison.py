@@ -64,9 +64,9 @@ def speed(speedup: float | None) -> str:
 COLUMNS = (
     Column("tok/s", "Tokens a second, all in all", 66, _number("tokens_per_second", ".1f")),
     Column("accepted", "Guesses accepted, of all drafted", 78, _number("acceptance_rate", ".0%")),
-    Column("a round", "Tokens a round", 68, _number("tokens_per_round", ".2f")),
-    Column("step", "A draft step, in passes of the target: c", 62, _number("step_cost", ".3f")),
-    Column("check", "A check of all guesses, in passes too", 62, _number("check_cost", ".2f")),
+    Column("tok/round", "Tokens a round, all told", 76, _number("tokens_per_round", ".2f")),
+    Column("step c", "A draft step, in passes of the target", 62, _number("step_cost", ".3f")),
+    Column("check", "A check of all guesses, in passes", 62, _number("check_cost", ".2f")),
     Column("memory", "Weights, tables and cache it holds beside the target", 86, memory),
 )  # fmt: skip
 """In the order in which they are given up where there is no room: the last ones first."""
@@ -142,7 +142,7 @@ def _order(ui: Ui, model: UiModel, view: GalleryView, opening: bool) -> None:
         widgets.text(widgets.elided(words, max(space, 0.0)), palette.dim)
     imgui.same_line(left + room - button)
     _button(ui, view, button)
-    if opening:
+    if opening and not view.going:
         imgui.set_item_default_focus()
 
 

@@ -164,11 +164,12 @@ def _face(ui: Ui, each: Exhibit, rect: Rect, chosen: bool, lit: bool) -> None:
     size = 40 * unit
     grammars.draw(style, each.about, rect.x + 14 * unit + size / 2, rect.y + rect.height / 2, size)
     x, room = rect.x + 28 * unit + size, rect.width - 36 * unit - size
+    quiet = palette.text if chosen else palette.dim
     lines = (
         (each.about.title, 16.0, True, palette.text),
         (f"{each.name} · in use" if each.in_use else each.name, SMALL_SIZE, False,
-         style.ink("guess") if each.in_use else palette.dim),
-        (told(each), SMALL_SIZE, False, palette.text if each.measured else palette.dim),
+         style.ink("guess") if each.in_use and not chosen else quiet),
+        (told(each), SMALL_SIZE, False, palette.text if each.measured else quiet),
     )  # fmt: skip
     y = rect.y + rect.height / 2 - 29 * unit
     for words, points, bold, color in lines:
