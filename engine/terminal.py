@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import IO, TextIO
 
 from engine.stats import Stats
-from engine.trace import Emitted, EngineState, Round, RunHeader, Token
+from engine.trace import Emitted, EngineState, Guess, Round, RunHeader, Token
 
 _COLORS = {"recovered": "\x1b[33m", "bonus": "\x1b[32m"}
 _PLAIN = "\x1b[0m"
@@ -78,6 +78,8 @@ def closing_line(header: RunHeader, rounds: Sequence[Round]) -> str:
         words.append(f"accepted {stats.acceptance_rate:.0%}")
     if stats.mean_acceptance_length is not None:
         words.append(f"{stats.mean_acceptance_length:.2f} tokens/round")
+    if copied := sum(each.source == "memory" for made in rounds for each in _kept(made)):
+        words.append(f"{copied} tokens copied from earlier replies to you")
     if stats.tokens_per_second is not None:
         words.append(f"{stats.tokens_per_second:.1f} tok/s")
     if stats.speedup is not None and header.baseline is not None:
@@ -85,6 +87,11 @@ def closing_line(header: RunHeader, rounds: Sequence[Round]) -> str:
         slower = f", slower: {stats.slowness}" if stats.slowness else ""
         words.append(f"{stats.speedup:.2f}x {alone}{slower}")
     return " · ".join(words)
+
+
+def _kept(made: Round) -> list[Guess]:
+    """The guesses of a round that joined the text."""
+    return [made.guesses[slot] for slot in made.path]
 
 
 class Progress:
@@ -107,7 +114,7 @@ class Progress:
 
     def engine(self, state: EngineState) -> None:
         """Say what the engine is doing until it is ready."""
-        if state.phase not in ("ready", "failed"):
+        if state.phase not in ("ready", "notice", "failed"):
             self.say(state.phase + state.detail, describe(state))
 
     def frames(self, done: int, total: int) -> None:

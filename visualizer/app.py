@@ -361,7 +361,8 @@ class App:
         recorded = feed.opened or not feed.has_engine
         if recorded and header is not None:  # the controls tell, they do not act
             draft = PromptDraft(header.prompt, header.chat, None)
-            state = replace(state, settings=hud.settings or header.settings, prompt=draft)
+            settings = hud.settings or header.settings
+            state = replace(state, settings=settings, prompt=draft, dial="noise")
         live = feed.live or (header is None and feed.has_engine)
         sight = self._sight
         pointed = sight.under(self._pointer)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from test_suffix_index import ask
 
 import main
-from engine import assembly, commands, replies, worker
+from engine import assembly, commands, replies, source, terminal, worker
 from engine.codec import Message
 from engine.config import EngineConfig
 from engine.decode import Session
@@ -322,6 +322,29 @@ def test_nothing_that_comes_later_enters_a_run(opened, tmp_path):
     assert after != before, "the next run has them"
 
 
+def test_a_memory_that_grew_within_a_run_would_be_caught(opened, tmp_path):
+    """The broken twin: a run that looks into the file itself is another one when taken back."""
+    engine = opened(tmp_path)
+    run(engine)
+    session = engine.begin(Start(PROMPT, False, RETRIEVAL, max_new_tokens=24, remember=True))
+    session.memory = Live(engine._memory)
+    before = [[g.token.id for g in each.guesses] for each in session.rounds()]
+    for token in range(5, 40):
+        engine._memory.keep([*session.ids[8:12], token])
+    session.rewind(0, RETRIEVAL)
+    assert [[g.token.id for g in each.guesses] for each in session.rounds()] != before
+
+
+class Live:
+    """Earlier replies as they are at each moment."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    def continuations(self, context, max_len, min_len):
+        return self._memory.recall().continuations(context, max_len, min_len)
+
+
 def test_a_run_that_may_not_remember_neither_reads_nor_writes(opened, tmp_path):
     engine = opened(tmp_path)
     run(engine)
@@ -388,6 +411,22 @@ def test_a_memory_that_fails_is_told_and_the_run_is_whole(opened, tmp_path):
     assert all(words.endswith(".") for words in told)
     assert any(isinstance(each, RunFinished) for each in said)
     assert not any(isinstance(each, RunFailed) for each in said)
+
+
+def test_a_notice_is_no_answer_to_a_change():
+    """Else a picture would go on before the rounds it waits for have come."""
+    assert not source._answers(EngineState("notice", "The disk is full."))
+    assert source._answers(EngineState("ready", "No run is going on."))
+
+
+def test_a_run_in_the_terminal_says_how_much_was_copied(opened, tmp_path):
+    engine = opened(tmp_path)
+    first, rounds = run(engine)
+    assert "earlier replies" not in terminal.closing_line(first.header, rounds)
+    second, again = run(engine)
+    copied = sum(g.source == "memory" for each in again for g in each.guesses[: each.accepted])
+    line = terminal.closing_line(second.header, again)
+    assert f"{copied} tokens copied from earlier replies to you" in line
 
 
 def test_only_runs_of_people_remember():

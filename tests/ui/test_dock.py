@@ -185,7 +185,7 @@ def live(stage_of, **options: object) -> tuple[Stage, ScriptedSource]:  # type: 
 
 def test_a_run_file_shows_its_own_settings_and_the_way_back(stage_of, tmp_path) -> None:  # type: ignore[no-untyped-def]
     stage, _ = live(stage_of, size=(1280, 720))
-    stage.app.handle(act.ChangeSettings(Settings(k=9, quality=20.0)))
+    stage.app.handle(act.ChooseDial("size", Settings(drafter="small", k=9)))
     stage.step()
     run = hand_run()
     assert run.header is not None
@@ -197,6 +197,7 @@ def test_a_run_file_shows_its_own_settings_and_the_way_back(stage_of, tmp_path) 
     told = stage.app.model()
     assert told.engine.opened
     assert (told.state.settings, told.state.prompt.text) == (other.settings, "Its own")
+    assert told.state.dial == "noise", "its quality is told, whatever the slider acts through"
     for mark in ("mode", "quality", "temperature", "start"):
         assert click(stage.overlay, told, mark, 0.2) == [], mark
     assert not any("K: " in entry.title for entry in offers(stage)), "the palette neither"
@@ -204,7 +205,8 @@ def test_a_run_file_shows_its_own_settings_and_the_way_back(stage_of, tmp_path) 
     stage.app.handle(act.ShowLive())
     stage.step(0.1, 3)
     assert not stage.app.model().engine.opened
-    assert stage.app.model().state.settings == Settings(k=9, quality=20.0)
+    state = stage.app.model().state
+    assert (state.settings, state.dial) == (Settings(drafter="small", k=9), "size")
 
 
 def offers(stage: Stage) -> tuple[Entry, ...]:

@@ -52,7 +52,10 @@ def _title(ui: Ui, model: UiModel) -> None:
         line = f"{header.target} · {header.device} · {header.dtype}"
         with widgets.font(ui.style, SMALL_SIZE):
             widgets.text(widgets.elided(line, imgui.get_content_region_avail().x), palette.dim)
-            imgui.set_item_tooltip(f"{line}\nkernel: {header.kernel}")
+            lines = [line, f"kernel: {header.kernel}"]
+            if header.remembered:
+                lines.append(f"remembered: {header.remembered:,} tokens of earlier replies to you")
+            imgui.set_item_tooltip("\n".join(lines))
     rows.space(ui, 2)
 
 

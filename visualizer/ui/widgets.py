@@ -316,8 +316,7 @@ def segmented(
     full = width or imgui.get_content_region_avail().x
     text_size = SMALL_SIZE if small else BASE_SIZE
     height = 21 * style.unit if small else imgui.get_frame_height()
-    with font(style, text_size, bold=True):
-        widths = _shared(full, [imgui.calc_text_size(label).x + 6 for label in labels])
+    widths = _shared(style, style.unit, labels, full, text_size)
     corner = imgui.get_cursor_screen_pos()
     canvas = imgui.get_window_draw_list()
     far = imgui.ImVec2(corner.x + full, corner.y + height)
@@ -344,12 +343,20 @@ def segmented(
     return pressed
 
 
-def _shared(full: float, wanted: list[float]) -> list[float]:
-    """`full` dealt out in equal parts; by what each wants where an equal part is too little."""
-    each = full / len(wanted)
+@lru_cache(maxsize=64)
+def _shared(
+    style: Style, unit: float, labels: tuple[str, ...], full: float, size: float
+) -> tuple[float, ...]:
+    """`full` dealt out in equal parts; by the words where an equal part is too little.
+
+    `unit` is the style's, by which its fonts are sized.
+    """
+    each = full / len(labels)
+    with font(style, size, bold=True):
+        wanted = [imgui.calc_text_size(label).x + 6 for label in labels]
     if max(wanted) <= each:
-        return [each] * len(wanted)
-    return [full * one / sum(wanted) for one in wanted]
+        return (each,) * len(labels)
+    return tuple(full * one / sum(wanted) for one in wanted)
 
 
 def fitted(words: str, width: float, lines: int) -> str:
