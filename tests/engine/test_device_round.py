@@ -16,8 +16,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from engine import device_round, sampling
 from engine.decode import Session
 from engine.device_round import Drawn, Laps, judge
-from engine.drafters.eagle import EagleDrafter
-from engine.drafters.medusa import MedusaDrafter
+from engine.drafters.eagle import EagleDrafter, EagleTreeDrafter
+from engine.drafters.medusa import MedusaDrafter, MedusaTreeDrafter
 from engine.drafters.model import LayerSkipDrafter, ModelDrafter
 from engine.drafters.ngram import NGramDrafter
 from engine.graphs import GraphKernel
@@ -165,9 +165,16 @@ DRAFTERS = {
 }
 
 
+TREES = {
+    "EAGLE's tree": lambda target: EagleTreeDrafter("eagle-tree", fused()),
+    "Medusa's tree": lambda target: MedusaTreeDrafter(heads(), [(0,), (1,), (0, 0), (2,), (1, 1)]),
+}
+"""Their shape depends on what was drawn, so these are read while they are drafted."""
+
+
 def run_of(settings: Settings, drafter: str, on_device: bool, record: bool = False) -> Session:
     target = recorded(same_bits=True) if record else Runner(TINY)
-    run = session(target, DRAFTERS[drafter](target), header(PROMPT, settings))
+    run = session(target, (DRAFTERS | TREES)[drafter](target), header(PROMPT, settings))
     if on_device:
         stay_on_device(run)
     return run
@@ -193,7 +200,7 @@ def story(rounds: Iterator[Round]) -> list[object]:
     return [told(replace(made, **still)) for made in rounds]
 
 
-@pytest.mark.parametrize("drafter", DRAFTERS)
+@pytest.mark.parametrize("drafter", DRAFTERS | TREES)
 @pytest.mark.parametrize(
     "changes",
     [

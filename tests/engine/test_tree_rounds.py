@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from engine import prove
-from engine.decode import DecodeError
+from engine.decode import DecodeError, Session
+from engine.drafters.model import LayerSkipDrafter, ModelDrafter
 from engine.drafters.proposal import Proposal
 from engine.llama import Runner
 from engine.sampling import penalise
@@ -257,6 +258,35 @@ def check_round(run, made):
         law = owed[path[-1]] if path[-1] in owed else law_after(path[-1])
         assert made.emitted.kind == ("recovered" if path[-1] in owed else "bonus")
         assert made.emitted.prob == pytest.approx(float(law[made.emitted.token.id]), abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_trees_and_drafters_that_share_or_keep_caches_take_turns(seed):
+    """The target's own first layers find its rows where a kept branch has put them."""
+    chance = random.Random(seed)
+    target, draft = Runner(TINY), Runner(kit.TINY_D)
+    model = ModelDrafter("model", draft)
+    made = {
+        "tree": Bush(seed), "model": model, "skip": LayerSkipDrafter(1, target.first_layers(1)),
+    }  # fmt: skip
+    uniform = torch.full((kit.TINY_VOCAB,), 1 / kit.TINY_VOCAB, dtype=torch.float64)
+    run = Session(target, Words(), made.__getitem__, uniform, header(PROMPT, GREEDY))
+    while run.finished is None:
+        name = chance.choice(("tree", "tree", "model", "skip"))
+        back = run.made - (run.made > 2 and chance.random() < 0.2)
+        run.rewind(back, replace(GREEDY, drafter=name, k=chance.randrange(8)))
+        before = list(run.ids)
+        if run.finished is not None:
+            break
+        made_round = run.advance()
+        audit(target, run.ids)
+        audit(draft, model._known)
+        if name == "skip":
+            for guess in made_round.guesses:
+                wanted = Runner(TINY.first_layers(1)).forward(before)[-1].argmax()
+                assert guess.token.id == int(wanted)
+                before.append(guess.token.id)
+    assert kit.committed(run) == ORACLE[:24]
 
 
 @pytest.mark.parametrize("twin", [SeesSiblings, StandsBySlot, KeepsOldHidden, KeepsTheFirst])
