@@ -89,6 +89,8 @@ def main(engine: Engine, order: Order) -> int:
     if not lines:
         print("Interrupted before anything was measured.", file=sys.stderr)
         return INTERRUPTED
+    if shaped := _shape_words(_sampling(args)):
+        print(f"Everybody with {shaped}.")
     report.show(lines, figures.rival_lines(measured), report.console_for(sys.stdout))
     if any(line.drafter != "none" and line.speedup is not None for line in lines):
         print(report.advice(lines))
@@ -133,6 +135,21 @@ def _sampling(args: argparse.Namespace) -> Settings:
         longest_match=args.match[-1],
         shortest_match=args.match[0],
     )
+
+
+def _shape_words(common: Settings) -> str:
+    """What all of a sweep have in common, where it is not the usual."""
+    usual = Settings()
+    words = (
+        (f"top-k {common.top_k}", common.top_k == usual.top_k),
+        (f"top-p {common.top_p:g}", common.top_p == usual.top_p),
+        (f"min-p {common.min_p:g}", common.min_p == usual.min_p),
+        (
+            f"repetition penalty {common.repetition_penalty:g}",
+            common.repetition_penalty == usual.repetition_penalty,
+        ),
+    )
+    return ", ".join(word for word, plain in words if not plain)
 
 
 def _others(engine: Engine, args: argparse.Namespace) -> list[Rival]:

@@ -43,7 +43,7 @@ PROMPTS = (
     "Explain how a bicycle stays upright when it moves.",
     "Write a polite note asking a neighbour to water the plants.",
 )
-NEW_TOKENS = 28
+NEW_TOKENS = 24
 PACE_TOKENS = 8  # tell how fast the machine is now
 MUCH_FASTER = 1.5
 

@@ -385,6 +385,16 @@ def test_the_command_prints_tables_and_advice_and_writes_json_and_csv(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.csv", "out.json", "texts.txt"]
 
 
+def test_the_shape_of_laws_is_printed_where_it_is_not_the_usual(
+    engine: assembly.Engine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--drafter", "n-gram", "--k", 2, "--max-new-tokens", 8)
+    run(engine, *words)
+    assert "Everybody" not in capsys.readouterr().out
+    run(engine, *words, "--min-p", 0.05, "--repetition-penalty", 1.2, "--temperature", 0.7)
+    assert "Everybody with min-p 0.05, repetition penalty 1.2.\n" in capsys.readouterr().out
+
+
 def test_what_was_measured_before_an_interruption_is_printed_and_written(
     engine: assembly.Engine,
     tmp_path: Path,
