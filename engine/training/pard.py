@@ -45,19 +45,22 @@ class PardDecoder(Decoder):
         self, embedded: Tensor, lengths: Sequence[int], chains: Sequence[Chains]
     ) -> tuple[Tensor, Tensor]:
         """Final hidden states of the text (T, H), and of all mask rows, packed as given."""
-        rows, positions, sights, known = [], [], [], []
+        rows, positions, sights = [], [], []
+        of_text, of_masks, counts, start = [], [], [], 0  # where each kind's rows lie
         for part, (last, place) in zip(torch.split(embedded, list(lengths)), chains, strict=True):
             rows += [part.float(), self.masks[place.clamp(max=MASKS) - 1]]
             positions += [torch.arange(len(part)), last + place]
             sights.append(sight(len(part), last, place))
-            known.append(torch.arange(len(part) + len(last)) < len(part))
+            of_text.append(torch.arange(start, start + len(part)))
+            counts.append(len(part) + len(last))
+            of_masks.append(torch.arange(start + len(part), start + counts[-1]))
+            start += counts[-1]
         x = torch.cat(rows)
         angles = angles_at(self.shape, torch.cat(positions))
         for layer in self.layers:
-            x = layer(x, angles, [len(each) for each in known], sights=sights)
-        text = torch.cat(known)
+            x = layer(x, angles, counts, sights=sights)
         out: Tensor = self.norm(x)
-        return out[text], out[~text]
+        return out[torch.cat(of_text)], out[torch.cat(of_masks)]
 
 
 def sight(length: int, last: Tensor, place: Tensor) -> Tensor:
@@ -123,17 +126,18 @@ class Pard(Student):
         self, rows: Sequence[Ids], depth: int, positions: Tensor, source: np.random.Generator
     ) -> list[tuple[Tensor, Tensor]]:
         ids, lengths = packed(rows)
-        law = torch.full((len(ids),), -1).index_copy(0, positions, torch.arange(len(positions)))
+        law = np.full(len(ids), -1)
+        law[positions.cpu().numpy()] = np.arange(len(positions))
         chains, targets = [], []
-        for laws in torch.split(law, lengths):
-            chance = torch.tensor(source.random(len(laws)), dtype=torch.float32)
+        for laws in np.split(law, np.cumsum(lengths)[:-1]):
+            chance = source.random(len(laws))
             picked = []
             for place in range(1, depth):
-                ends = laws[place:]
+                first, ends = laws[:-place], laws[place:]
                 lucky = chance[: len(ends)] < SHARE * DECAY ** (place - 1)
-                picked.append(((laws[: len(ends)] >= 0) & (ends >= 0) & lucky).nonzero()[:, 0])
+                picked.append(torch.tensor(np.flatnonzero((first >= 0) & (ends >= 0) & lucky)))
             chains.append(chosen(picked))
-            targets.append(laws[sum(chains[-1])])
+            targets.append(torch.tensor(laws)[sum(chains[-1])])
         text, masked = self.decoder.masked(self.embedding[ids], lengths, chains)
         return [
             (text[positions], torch.arange(len(positions))),
