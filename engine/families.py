@@ -29,6 +29,10 @@ USUAL_K = 4
 """Guesses in a line for vLLM where nobody says how many."""
 
 
+_DRAWS = frozenset({"draft_model", "eagle", "mtp"})
+"""Methods of vLLM whose guesses can be drawn from a law."""
+
+
 @dataclass(frozen=True, slots=True)
 class Vllm:
     """What does the same in vLLM: `keys` of its ``--speculative-config``, or None; and a `note`.
@@ -39,11 +43,18 @@ class Vllm:
     keys: tuple[tuple[str, Any], ...] | None
     note: str
 
-    def line(self, k: int = USUAL_K) -> str | None:
-        """The configuration as JSON text, with `k` guesses (at least one); None without one."""
+    def line(self, k: int = USUAL_K, sampled: bool = False) -> str | None:
+        """The configuration as JSON text, with `k` guesses (at least one); None without one.
+
+        Where texts are `sampled`, guesses of a model are drawn from its law, as they are here;
+        without being told vLLM takes the likeliest for certain.
+        """
         if self.keys is None:
             return None
-        return json.dumps({**dict(self.keys), "num_speculative_tokens": max(k, 1)})
+        body = {**dict(self.keys), "num_speculative_tokens": max(k, 1)}
+        if sampled and body["method"] in _DRAWS:
+            body["draft_sample_method"] = "probabilistic"
+        return json.dumps(body)
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,6 +112,7 @@ class GalleryView:
     live: bool
     ready: bool
     k: int
+    sampled: bool  # at a temperature above 0
     rows: tuple[Compared, ...]
     comparison: Comparison | None
     going: bool
@@ -147,6 +148,7 @@ def view(
         live=feed.has_engine,
         ready=ready,
         k=state.settings.k,
+        sampled=state.settings.temperature > 0,
         rows=rows_of(feed.comparison, offered),
         comparison=feed.comparison,
         going=feed.comparing,

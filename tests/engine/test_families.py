@@ -18,7 +18,7 @@ METHODS = {"ngram", "draft_model", "suffix", "eagle", "mtp"}
 
 KEYS = {
     "method", "model", "num_speculative_tokens", "prompt_lookup_min", "prompt_lookup_max",
-    "parallel_drafting",
+    "parallel_drafting", "draft_sample_method",
 }  # fmt: skip
 """Fields of its `SpeculativeConfig`, of which any other name is refused."""
 
@@ -97,6 +97,15 @@ def test_lines_for_vllm_hold_only_what_it_takes() -> None:
         assert body["method"] in METHODS, name
         assert set(body) <= KEYS, name
         assert body["num_speculative_tokens"] == 5
+
+
+@pytest.mark.parametrize(("name", "drawn"), [("eagle", True), ("pard", True), ("n-gram", False)])
+def test_where_texts_are_sampled_guesses_of_models_are_drawn(name: str, drawn: bool) -> None:
+    told = about(name)
+    assert told is not None
+    greedy, warm = (json.loads(told.vllm.line(4, sampled) or "") for sampled in (False, True))
+    assert "draft_sample_method" not in greedy
+    assert warm == greedy | ({"draft_sample_method": "probabilistic"} if drawn else {})
 
 
 def test_a_line_asks_for_one_guess_at_least() -> None:

@@ -27,6 +27,7 @@ from imgui_bundle import imgui
 from show import PROMPTS, ScriptedSource, hand_run
 
 import scenes
+from engine.comparison import Compared, Comparison
 from engine.trace import EngineState
 from visualizer import actions as act
 from visualizer.clock import PlaybackClock
@@ -48,8 +49,12 @@ X_NAMES = {
     "left": "Left", "right": "Right", "up": "Up", "down": "Down", "tab": "Tab",
     "home": "Home", "end": "End", "space": "space",
 }  # fmt: skip
-FRAMES = frozenset({"histogram", "positions", "microscope", "help", "palette", "engine-card"})
-"""Marks that are no controls but the place of several."""
+FRAMES = frozenset({
+    "histogram", "positions", "microscope", "help", "palette", "engine-card", "gallery", "standing",
+    "row-none", "card-copy-8",
+})  # fmt: skip
+"""Marks that are no controls but the place of several, or what would change nothing: a row always
+measured, the card that is open."""
 
 EXPLAINED = frozenset({"badge", "notice", "refusal", "check"}) | {
     each.name
@@ -86,7 +91,7 @@ class Driver:
         run = hand_run()
         assert run.header is not None
         self.source.say(
-            EngineState("ready", drafters=("n-gram", "copy-8")), run.header, *run.rounds
+            EngineState("ready", drafters=("none", "n-gram", "copy-8")), run.header, *run.rounds
         )
         self.turn(12)
         self.app.handle(act.TogglePlay())
@@ -266,11 +271,20 @@ class Driver:
         self.hand("key", "ctrl+Return")
         return self.until(lambda: len(self.source.starts()) > count)
 
+    def _open(self, tab: act.Tab) -> None:
+        """The gallery on a card that is not in use, and with a table to copy."""
+        row = Compared("n-gram", prompts=1, tokens=9, tokens_per_second=9.0, speedup=1.1)
+        self.source.say(Comparison("done", self.base.settings, 1, 48, (row,)))
+        self.app.handle(act.OpenGallery(tab))
+        self.app.handle(act.ChooseCard("copy-8"))
+
     def panels(self) -> Iterator[tuple[str, Attempt]]:
         """Every control that the panels mark, in the states in which there are more of them."""
         looks: Sequence[tuple[str, Any]] = (
             ("plain", lambda: None),
             ("microscope", lambda: self.app.handle(act.Inspect())),
+            ("gallery", lambda: self._open("cards")),
+            ("comparison", lambda: self._open("compare")),
         )
         known: set[str] = set()
         base = self.base

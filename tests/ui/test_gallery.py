@@ -561,6 +561,10 @@ def test_pictures_without_panels_have_no_gallery(stage_of: Make) -> None:
     assert stage.app.state.gallery.open
 
 
+def test_the_dock_has_a_button_for_it(overlay: Overlay) -> None:
+    assert click(overlay, model(), "open-gallery") == [act.ToggleGallery()]
+
+
 def test_the_palette_offers_it(stage_of: Make) -> None:
     stage = live(stage_of)
     stage.app.handle(act.OpenPalette())

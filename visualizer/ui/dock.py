@@ -8,6 +8,7 @@ from imgui_bundle import imgui
 
 from engine.trace import RunHeader, Settings
 from visualizer import actions as act
+from visualizer.keymap import keys_of
 from visualizer.ui import engine_card, explain, histogram, quality, rows, sampling, widgets
 from visualizer.ui.layout import Rect
 from visualizer.ui.model import UiModel
@@ -75,7 +76,8 @@ def _drafter(ui: Ui, model: UiModel, compact: bool) -> None:
     if settings.drafter not in choices:
         choices = (*choices, settings.drafter)
     rows.space(ui, 1)
-    imgui.set_next_item_width(-1)
+    side = imgui.get_frame_height()
+    imgui.set_next_item_width(imgui.get_content_region_avail().x - side - 4 * ui.style.unit)
     imgui.begin_disabled(not settings.speculative)
     if imgui.begin_combo("##drafter", _drafter_name(settings.drafter, model)):
         for name in choices:
@@ -85,13 +87,18 @@ def _drafter(ui: Ui, model: UiModel, compact: bool) -> None:
         imgui.end_combo()
     imgui.end_disabled()
     ui.mark("drafter")
-    if settings.drafter == "n-gram":
-        sampling.match(ui, settings)
     header = _auto_header(model) if settings.drafter == "auto" else None
     reason = header.drafter_reason if header is not None else ""
     if reason and compact:
         imgui.set_item_tooltip(reason)
-    elif reason:
+    imgui.same_line(0.0, 4 * ui.style.unit)
+    tip = f"Drafter gallery, and how they compare ({keys_of(act.ToggleGallery())})"
+    if widgets.icon_button(ui.style, "gallery", side, tip):
+        ui.emit(act.ToggleGallery())
+    ui.mark("open-gallery")
+    if settings.drafter == "n-gram":
+        sampling.match(ui, settings)
+    if reason and not compact:
         rows.note(ui, reason, lines=2)
 
 

@@ -215,7 +215,7 @@ def _open_card(ui: Ui, model: UiModel, view: GalleryView) -> None:
             none = "It has no card of its own." if each.about.trained else untrained
             _rows(ui, card_rows(each), none)
         _section(ui, f"vLLM {VLLM_VERSION}: speculative-config")
-        _vllm(ui, each, view.k)
+        _vllm(ui, each, view)
 
 
 def _use_button(ui: Ui, model: UiModel, view: GalleryView, each: Exhibit) -> None:
@@ -286,9 +286,9 @@ def _rows(ui: Ui, rows: tuple[tuple[str, str], ...], none: str) -> None:
         widgets.text(value, palette.text)
 
 
-def _vllm(ui: Ui, each: Exhibit, k: int) -> None:
+def _vllm(ui: Ui, each: Exhibit, view: GalleryView) -> None:
     palette, unit = ui.style.palette, ui.style.unit
-    line = each.about.vllm.line(k)
+    line = each.about.vllm.line(view.k, view.sampled)
     if line is not None:
         imgui.push_style_color(imgui.Col_.child_bg, imgui.ImVec4(*palette.raised))
         imgui.push_style_var(imgui.StyleVar_.window_padding, imgui.ImVec2(10 * unit, 7 * unit))

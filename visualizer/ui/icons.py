@@ -19,6 +19,7 @@ Icon = Literal[
     "down",
     "close",
     "paint",
+    "gallery",
 ]
 
 
@@ -125,6 +126,13 @@ def _paint(canvas: imgui.ImDrawList, x: float, y: float, r: float, color: int) -
             canvas.add_line(start, end, color, r * (0.55 if left * row > 0 else 0.22))
 
 
+def _gallery(canvas: imgui.ImDrawList, x: float, y: float, r: float, color: int) -> None:
+    """Four cards on a wall."""
+    for across in (-0.62, 0.62):
+        for down in (-0.62, 0.62):
+            _bar(canvas, x + across * r, y + down * r, r * 0.45, r * 0.9, color)
+
+
 DRAWN = {
     "play": _play,
     "pause": _pause,
@@ -138,4 +146,5 @@ DRAWN = {
     "close": _close,
     "loop": _loop,
     "paint": _paint,
+    "gallery": _gallery,
 }
