@@ -36,7 +36,7 @@ from visualizer.stage.view import View
 from visualizer.state import Gallery, PromptDraft, ViewState, left, reduce
 from visualizer.ui.layout import Layout, arrange
 from visualizer.ui.model import EngineView, UiModel
-from visualizer.ui.overlay import Overlay
+from visualizer.ui.overlay import Cursor, Overlay
 
 MESSAGE_SECONDS = 4.0
 _REMEMBERED = (
@@ -81,6 +81,7 @@ class App:
         self._message, self._message_left = "", 0.0
         self._picture: Frame | None = None  # the last one made
         self._pointer: tuple[float, float] | None = None
+        self._pointed = 0  # pick id of what it rests on
         self._furniture = Furniture()
         self.state = first_state(options)
 
@@ -152,6 +153,11 @@ class App:
         """Look as the viewer wanted it to the last time."""
         self.state = applied(self.state, kept)
         self.clock = self.clock.at_speed(kept.speed)
+
+    @property
+    def cursor(self) -> Cursor:
+        """A hand over whatever can be clicked."""
+        return "hand" if self._pointed else self.overlay.cursor
 
     @property
     def timeline(self) -> Timeline | None:
@@ -365,7 +371,7 @@ class App:
             state = replace(state, settings=settings, prompt=draft, dial="noise")
         live = feed.live or (header is None and feed.has_engine)
         sight = self._sight
-        pointed = sight.under(self._pointer)
+        pointed = self._pointed = sight.under(self._pointer)
         return UiModel(
             state=state,
             clock=self.clock,

@@ -6,6 +6,7 @@ the target's law of it is unknown until the pass is over. Pure; knows no window 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -270,6 +271,18 @@ def quotation(timeline: Timeline, origin: int) -> Quotation | None:
         visible(tokens[origin].text),
         join_text(tokens[origin + 1 : origin + 1 + QUOTED]),
     )
+
+
+def written_at(timeline: Timeline, position: int) -> int:
+    """The pick id of the token at a position of the text; 0 in the prompt and past the end."""
+    index = bisect_right(timeline.rounds, position, key=lambda each: each.position) - 1
+    if index < 0 or position >= timeline.rounds[index].position + len(
+        timeline.rounds[index].committed
+    ):
+        return 0
+    each = timeline.rounds[index]
+    slots = (*each.path, *((pick.EMITTED,) if each.emitted else ()))
+    return pick.encode(index, slots[position - each.position])
 
 
 def milliseconds(what: Specimen) -> str:

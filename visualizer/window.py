@@ -33,7 +33,7 @@ from visualizer.render.renderer import Renderer
 from visualizer.stage.scene import Scene
 from visualizer.stage.view import Quality
 from visualizer.takes import Takes
-from visualizer.ui.overlay import Overlay
+from visualizer.ui.overlay import Cursor, Overlay
 from visualizer.ui.port import set_clipboard
 
 TITLE = "VerifyBox"
@@ -96,6 +96,7 @@ class Window:
         if options.profile or options.profile_file is not None:
             self._meter = Meter(options.profile_file)
         self._takes = Takes(self._app, options.recordings, self._caption)
+        self._cursor: Cursor = "arrow"
         self._windowed: tuple[int, int, int, int] | None = None
         self._full_screen_wanted = False
         self._handlers = _handlers(self._pyglet, self._window, self._input)
@@ -141,6 +142,7 @@ class Window:
             self._quality = self._governor.after(gpu)
         self._draw_as(self._app.state.quality or self._quality)
         self._app.step(elapsed)
+        self._point_with(self._app.cursor)
         self._remember(elapsed)
         self._input.frame_done()
         self._takes.feed(time.monotonic())
@@ -232,6 +234,13 @@ class Window:
                     self._full_screen_wanted = False
             case _:
                 self._app.handle(action)
+
+    def _point_with(self, cursor: Cursor) -> None:
+        if cursor != self._cursor:
+            self._cursor = cursor
+            kind = {"hand": "CURSOR_HAND", "text": "CURSOR_TEXT"}.get(cursor, "CURSOR_DEFAULT")
+            shape = self._window.get_system_mouse_cursor(getattr(self._window, kind))
+            self._window.set_mouse_cursor(shape)
 
     def _caption(self, recording: str) -> None:
         self._window.set_caption(f"{TITLE}: recording {recording}" if recording else TITLE)

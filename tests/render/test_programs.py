@@ -25,7 +25,7 @@ CONTRACTS = {
     "beam": (BEAM, geometry.PLACE3, set()),
     "ribbon": (RIBBON, geometry.PLACE2, set()),
     "glyph": (GLYPH, geometry.PLACE2, set()),
-    "tile": (TILE, geometry.PLACE2, set()),
+    "tile": (TILE, geometry.PLACE2, {"pick"}),
 }
 DEFINES = {"TAPS": 4, "STEPS": 4, "CRACKED": None}
 GLSL_TYPES = {np.dtype("f4"): "f", np.dtype("u4"): "i"}

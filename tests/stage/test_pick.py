@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 
 from visualizer.stage import pick
 from visualizer.stage.camera import project
-from visualizer.stage.frame import BLOCK, SPHERE, Camera, Frame
+from visualizer.stage.frame import BLOCK, SPHERE, TILE, Camera, Frame
 from visualizer.stage.theme import theme
 
 SIZE = (640, 480)
@@ -103,3 +105,48 @@ def test_what_is_hit_lies_in_its_outline(slot: int) -> None:
 def test_what_is_not_there_has_no_outline() -> None:
     assert pick.outline(FRAME, pick.encode(3, 0), *SIZE) is None
     assert pick.outline(FRAME, 0, *SIZE) is None
+
+
+# --- tiles of old text ---------------------------------------------------------------------
+
+
+def tile(x: float, z: float, picked: int) -> np.void:
+    row = np.zeros(1, TILE)
+    row["center"], row["half"], row["pick"] = (x, 0.01, z), (0.5, 0.2), picked
+    return row[0]
+
+
+OLD = replace(
+    FRAME,
+    tiles=np.array(
+        [
+            tile(-9.0, -6.0, pick.encode(0, 3)),
+            tile(-7.9, -6.0, 0),
+            tile(0.0, -9.0, pick.encode(0, 5)),
+        ]
+    ),
+)
+
+
+def old(point: tuple[float, float, float]) -> int:
+    return pick.hit(OLD, *pixel(point), *SIZE, 7)
+
+
+def test_a_token_far_back_is_hit_and_outlined_where_it_lies() -> None:
+    assert old((-9.0, 0.01, -6.0)) == pick.encode(0, 3)
+    assert old((-8.6, 0.01, -6.1)) == pick.encode(0, 3)
+    assert old((-9.0, 0.01, -6.3)) == 0, "the ground beside it is nothing"
+    assert old((-7.9, 0.01, -6.0)) == 0, "nor is a tile of the prompt"
+    around = pick.outline(OLD, pick.encode(0, 3), *SIZE)
+    assert around is not None
+    x, y = pixel((-9.0, 0.01, -6.0))
+    assert around[0] < x < around[2]
+    assert around[1] < y < around[3]
+    assert pick.outline(OLD, pick.encode(0, 4), *SIZE) is None
+
+
+def test_what_stands_before_a_tile_counts() -> None:
+    """The box around the guesses covers the tile behind it."""
+    assert old((0.0, 0.01, -9.0)) != pick.encode(0, 5)
+    bare = replace(OLD, boxes=OLD.boxes[:0], glass=OLD.glass[:0], spheres=OLD.spheres[:0])
+    assert pick.hit(bare, *pixel((0.0, 0.01, -9.0)), *SIZE, 7) == pick.encode(0, 5)

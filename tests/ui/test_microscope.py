@@ -178,3 +178,18 @@ def test_one_step_for_all_is_a_lookup_only_where_all_was_looked_up() -> None:
     masked = tuple(replace(guess, origin=None, source="mask") for guess in each.guesses)
     assert microscope.at_once(replace(each, guesses=copied)) == "one lookup"
     assert microscope.at_once(replace(each, guesses=masked)) == "one draft pass"
+
+
+def test_every_written_token_is_found_by_its_position() -> None:
+    for each in RUN.rounds:
+        for offset, token in enumerate(each.committed):
+            picked = microscope.written_at(LINE, each.position + offset)
+            named = pick.decode(picked)
+            assert named is not None
+            there = RUN.rounds[named[0]]
+            guess = there.guesses[named[1]] if named[1] < len(there.guesses) else None
+            found = guess.token if guess is not None else there.emitted and there.emitted.token
+            assert found == token
+    assert microscope.written_at(LINE, RUN.rounds[0].position - 1) == 0, "the prompt"
+    last = RUN.rounds[-1]
+    assert microscope.written_at(LINE, last.position + len(last.committed)) == 0

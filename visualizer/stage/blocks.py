@@ -186,6 +186,12 @@ def emblem_color(colors: Theme, role: Role) -> RGB:
     return red, green, blue
 
 
+def picks_of(place: Place) -> list[int]:
+    """Pick ids of the tokens that a round adds to the text (`Place.kept`)."""
+    last = [pick.EMITTED] if place.emitted else []
+    return [pick.encode(place.index, slot) for slot in (*place.path, *last)]
+
+
 @lru_cache(maxsize=1024)
 def committed(place: Place, theme_name: str) -> Matter:
     """What a finished round leaves in the line: accepted guesses, and the token that ended it.
@@ -195,11 +201,10 @@ def committed(place: Place, theme_name: str) -> Matter:
     colors = theme(theme_name)
     slots = list(place.settled)
     roles: list[Role] = ["guess"] * len(slots)
-    picks = [pick.encode(place.index, slot) for slot in place.path]
+    picks = picks_of(place)
     if place.emitted:
         slots.append(place.emitted)
         roles.append(place.role)
-        picks.append(pick.encode(place.index, pick.EMITTED))
     edges = np.array([(*colors.linear(role), EDGE) for role in roles]).reshape(-1, 4)
     emblems = [EMBLEMS.get(role, "") for role in roles]
     blocks = bodies(

@@ -87,6 +87,7 @@ TILE = np.dtype(
         ("center", "f4", 3),  # world units; the tile lies flat at this height
         ("half", "f4", 2),  # half extents along X and Z
         ("color", "f4", 4),  # linear RGB, opacity
+        ("pick", "u4"),  # as of a block; 0 is nothing
     ]
 )
 """A token far back in the text: a patch of colour on the ground, without its word."""

@@ -43,9 +43,10 @@ def decode(pick: int) -> tuple[int, int] | None:
 def hit(frame: Frame, x: float, y: float, width: int, height: int, now: int = -1) -> int:
     """Return the pick id of what lies under pixel (x, y) from the upper left, or 0.
 
-    Of blocks and spheres the nearest counts; the box around guesses only where it holds none
-    of them under the pointer. `now` is the round that box and spheres belong to; with -1 only
-    blocks are tested. Blocks are the upright boxes they are drawn from, turned by their yaw.
+    Of blocks and spheres the nearest counts; the box around guesses only where it holds none of
+    them under the pointer, and the tiles of old text only where nothing is before them. `now` is
+    the round that box and spheres belong to; with -1 they are left out. Blocks are the upright
+    boxes they are drawn from, turned by their yaw.
     """
     origin, towards = ray(frame.camera, x, y, width, height)
     blocks = np.concatenate([frame.solids, frame.glass])
@@ -63,7 +64,9 @@ def hit(frame: Frame, x: float, y: float, width: int, height: int, now: int = -1
         return picked
     if now >= 0 and len(frame.boxes) and np.isfinite(_enters(origin, towards, frame.boxes)).any():
         return encode(now, CHECK)
-    return 0
+    tiles = frame.tiles[frame.tiles["pick"] > 0]
+    lies = _lies(origin, towards, tiles)
+    return int(tiles["pick"][np.argmin(lies)]) if np.isfinite(lies).any() else 0
 
 
 def outline(
@@ -91,10 +94,31 @@ def outline(
         rows = frame.boxes if named[1] == CHECK else np.concatenate([frame.solids, frame.glass])
         rows = rows if named[1] == CHECK else rows[rows["pick"] == picked]
         if not len(rows):
-            return None
+            return _flat_outline(frame, picked, width, height)
         center, half = rows["center"][0], rows["half"][0]
         corners = center + half * np.array(list(product((-1, 1), repeat=3)))
-    pixels = project(frame.camera, np.asarray(corners, float), width, height)
+    return _around(frame, np.asarray(corners, float), width, height)
+
+
+def _flat_outline(
+    frame: Frame, picked: int, width: int, height: int
+) -> tuple[float, float, float, float] | None:
+    """The same of a token that is a tile by now."""
+    rows = frame.tiles[frame.tiles["pick"] == picked]
+    if not len(rows):
+        return None
+    across, along = rows["half"][0].tolist()
+    corners = rows["center"][0] + np.array(
+        [(x, 0.0, z) for x in (-across, across) for z in (-along, along)]
+    )
+    return _around(frame, corners, width, height)
+
+
+def _around(
+    frame: Frame, corners: Floats, width: int, height: int
+) -> tuple[float, float, float, float] | None:
+    """Pixels around points (n, 3); None when one of them is behind the eye."""
+    pixels = project(frame.camera, corners, width, height)
     if not np.isfinite(pixels).all():
         return None
     (left, top), (right_, bottom) = pixels.min(axis=0), pixels.max(axis=0)
@@ -110,6 +134,17 @@ def _enters(origin: Floats, towards: Floats, blocks: NDArray[np.void]) -> Floats
     far_side = (np.sign(step) * blocks["half"] - start) / step
     enters, leaves = near_side.max(axis=1), far_side.min(axis=1)
     return np.where((enters <= leaves) & (leaves > 0), enters, np.inf)
+
+
+def _lies(origin: Floats, towards: Floats, tiles: NDArray[np.void]) -> Floats:
+    """Distances (n,) at which a ray meets tiles on the ground; infinite for those it misses."""
+    if abs(towards[1]) < 1e-9:
+        return np.full(len(tiles), np.inf)
+    away = (tiles["center"][:, 1] - origin[1]) / towards[1]
+    across = origin[0] + away * towards[0] - tiles["center"][:, 0]
+    along = origin[2] + away * towards[2] - tiles["center"][:, 2]
+    inside = (np.abs(across) <= tiles["half"][:, 0]) & (np.abs(along) <= tiles["half"][:, 1])
+    return np.where(inside & (away > 0), away, np.inf)
 
 
 def _meets(origin: Floats, towards: Floats, sphere: NDArray[np.void]) -> float:

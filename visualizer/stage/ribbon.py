@@ -137,19 +137,24 @@ def _flat(place: Place, theme_name: str) -> tuple[Rows, Floats]:
     own = committed if place.role == "target" else colors.linear(place.role)
     slots = place.kept
     passed = len(place.path)
-    return _laid(slots, [committed] * passed + [own] * (len(slots) - passed))
+    tones = [committed] * passed + [own] * (len(slots) - passed)
+    return _laid(slots, tones, blocks.picks_of(place))
 
 
 @lru_cache(maxsize=16)
 def _flat_prompt(prompt: PromptPlace, theme_name: str) -> tuple[Rows, Floats]:
     """Tiles of the prompt, and their lines."""
-    return _laid(prompt.slots, [theme(theme_name).linear("prompt")] * len(prompt.slots))
+    count = len(prompt.slots)
+    return _laid(prompt.slots, [theme(theme_name).linear("prompt")] * count, [0] * count)
 
 
-def _laid(slots: Sequence[Slot], colors: Sequence[RGB]) -> tuple[Rows, Floats]:
+def _laid(
+    slots: Sequence[Slot], colors: Sequence[RGB], picks: Sequence[int]
+) -> tuple[Rows, Floats]:
     tiles = np.zeros(len(slots), TILE)
     if slots:
         tiles["center"] = [(slot.center, FLOOR, slot.z) for slot in slots]
         tiles["half"] = [(slot.width / 2, DEPTH / 2) for slot in slots]
         tiles["color"] = [(*color, TILE_INK) for color in colors]
+        tiles["pick"] = picks
     return tiles, np.array([slot.line for slot in slots], float)

@@ -127,7 +127,20 @@ def _origin(ui: Ui, what: Specimen, guess: Guess) -> None:
             (f"[{quoted.token}]", ui.style.ink("guess")),
             (_flat(quoted.after) + "…”", ui.style.palette.dim),
         )
+        corner, room = imgui.get_cursor_screen_pos(), imgui.get_content_region_avail().x
         _flow(words)
+        below = imgui.get_cursor_screen_pos()
+    there = facts.written_at(what.timeline, guess.origin)
+    if not there:
+        return  # quoted from the prompt, which was not written by anybody here
+    imgui.set_cursor_screen_pos(corner)
+    if widgets.area("##quoted", room, max(below.y - corner.y, 1.0)):
+        ui.emit(act.Select(there))
+    if imgui.is_item_hovered():
+        imgui.set_mouse_cursor(imgui.MouseCursor_.hand)
+        imgui.set_item_tooltip("Look at this word")
+    ui.mark("quoted")
+    imgui.set_cursor_screen_pos(below)
 
 
 def _emitted(ui: Ui, what: Specimen, emitted: Emitted) -> None:

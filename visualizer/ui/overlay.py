@@ -7,6 +7,7 @@ data go to the render pass, which may be that of a window or of a recording alik
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from imgui_bundle import imgui
 
@@ -32,6 +33,7 @@ from visualizer.ui.port import ImguiPort
 from visualizer.ui.style import Style
 
 FONTS = Path(__file__).resolve().parents[2] / "assets" / "fonts"
+Cursor = Literal["arrow", "hand", "text"]
 NARROWEST = 40.0  # design pixels: nothing can be read in a panel less wide
 SHORTEST, LONGEST = 1e-4, 0.25  # seconds imgui is told a frame lasted
 
@@ -59,6 +61,14 @@ class Overlay:
     def holding(self) -> bool:
         """A slider, field or button is being held: its value is still on the move."""
         return bool(imgui.is_any_item_active())
+
+    @property
+    def cursor(self) -> Cursor:
+        """What the mouse pointer should look like over the panels."""
+        kinds: dict[int, Cursor] = {
+            imgui.MouseCursor_.text_input: "text", imgui.MouseCursor_.hand: "hand",
+        }  # fmt: skip
+        return kinds.get(imgui.get_mouse_cursor(), "arrow")
 
     def frame(
         self, model: UiModel, size: tuple[float, float], ratio: float, elapsed: float

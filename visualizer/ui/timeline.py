@@ -90,6 +90,7 @@ def draw(ui: Ui, rect: Rect, model: UiModel) -> None:
         _loop(ui, strip, model)
         _playhead(ui, strip, model.clock.t / end)
         if imgui.is_item_hovered():
+            imgui.set_mouse_cursor(imgui.MouseCursor_.hand)
             bars = bars_of(model.timeline, most)
             _tip(ui, strip, next((b for b in bars if b.start <= there <= b.end), None), model)
 

@@ -169,6 +169,7 @@ def icon_button(style: Style, icon: Icon, size: float, tip: str, active: bool = 
     pressed = area(f"##{icon}", size, size)
     hovered = imgui.is_item_hovered()
     if hovered:
+        imgui.set_mouse_cursor(imgui.MouseCursor_.hand)
         imgui.set_item_tooltip(tip)
     canvas = imgui.get_window_draw_list()
     if hovered or active:
@@ -329,7 +330,10 @@ def segmented(
         imgui.set_cursor_screen_pos(at)
         if area(f"##{name}{index}", each, height):
             pressed = index
-        if index == chosen or imgui.is_item_hovered():
+        hovered = imgui.is_item_hovered()
+        if hovered:
+            imgui.set_mouse_cursor(imgui.MouseCursor_.hand)
+        if index == chosen or hovered:
             share = 0.55 if index == chosen else 0.15
             fill = mixed(palette.raised, style.role("committed"), share)
             end = imgui.ImVec2(at.x + each, at.y + height)
