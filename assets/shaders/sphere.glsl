@@ -56,7 +56,7 @@ void main() {
     surface = vec3(outward.x * slope.x, slope.y / (1.0 - squash), outward.y * slope.x);
     height = 0.5 + 0.5 * place.y;
     body = color;
-    state = vec4(glow, unlit, layers, levels);
+    state = vec4(glow, unlit, layers, levels > SMOOTH ? 0.0 : levels);
     gl_Position = view_projection * vec4(world, 1.0);
 }
 #endif
