@@ -40,7 +40,8 @@ class Memory:
     def recall(self) -> Layers:
         """Every reply there is now, as an index that never changes."""
         fresh = self._replies.after(self._upto)
-        texts = [np.frombuffer(text, "<u4") for text in fresh.texts]
+        whole = (text for text in fresh.texts if text and len(text) % 4 == 0)
+        texts = [np.frombuffer(text, "<u4") for text in whole]
         before = self._known if fresh.mark == self._upto.mark else self._nothing
         self._known = before.grown([text for text in texts if text.max() < self._vocab_size])
         self._upto = Kept(fresh.mark, fresh.number)

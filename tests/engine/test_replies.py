@@ -9,6 +9,7 @@ import sys
 import textwrap
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -246,6 +247,10 @@ def test_scraps_and_ids_the_target_does_not_have_stay_out(path):
     memory.keep([1, 2])
     assert not path.exists()
     Replies(path).add([1, 2, 100])
+    with closing(sqlite3.connect(path)) as db:
+        row = "INSERT INTO replies (digest, tokens, ids) VALUES (?, 3, ?)"
+        db.executemany(row, [(b"a", b""), (b"b", b"\0" * 7)])
+        db.commit()
     assert len(memory.recall()) == 0
 
 
