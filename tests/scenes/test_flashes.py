@@ -97,7 +97,7 @@ def test_drafters_that_shine_flash_at_most_three_times_a_second(
         assert most_flashes(strip_of(gl, run, view, speed), FPS) <= 3.0
 
 
-BEFORE_IT = Orbit(zoom=0.3)  # so close to a tree that a guess fills a third of the picture
+BEFORE_IT = Orbit(zoom=0.45)  # so close to a tree that a guess fills a fifth of the picture
 TREES = [
     View(*SIZE, preset="close", orbit=BEFORE_IT),
     View(*SIZE, preset="close", orbit=BEFORE_IT, theme="light"),

@@ -201,19 +201,36 @@ def test_words_that_hide_each_other_are_found(monkeypatch: pytest.MonkeyPatch) -
     assert covered(frame, timeline.page.places[EIGHT], EIGHT, "default")
 
 
+def test_a_tall_tree_is_parted() -> None:
+    """Many siblings after the text stand side by side in parts, as many of them as it takes."""
+    for many, parts, lanes in ((5, 1, 5), (6, 2, 3), (8, 2, 4), (16, 4, 4)):
+        each = runs.make_tree(0, (-1,) * many, [" word"] * many, (), " so", Settings(k=many))
+        (place,) = full_loop.timeline(Trace(runs.header(), (each,))).page.places
+        assert len({slot.left for slot in place.guesses}) == parts
+        assert place.lanes == lanes
+        seen = [(slot.left, slot.lane) for slot in place.guesses]
+        assert seen == sorted(seen), "elder ones left, and lower"
+
+
 def test_branches_join_each_guess_to_the_one_it_follows(run: Trace) -> None:
     timeline = full_loop.timeline(run)
     for each, place, spans in branched(timeline):
         frame = full_loop.compose(run, timeline, spans.pulse.start, View())
-        wanted = set()
+        wanted, trunks = set(), set()
+        foot = (HEIGHT / 2, place.line * layout.PITCH)
         for slot, parent in enumerate(each.parents):
             its = place.guesses[slot]
             end = (its.left, its.y + HEIGHT / 2, its.z)
-            start = (place.root, HEIGHT / 2, place.line * layout.PITCH)
-            if parent != tree.ROOT:
+            if parent == tree.ROOT:
+                start = (its.left - layout.BRANCH, *foot)
+                trunks.add(start[0])
+            else:
                 above = place.guesses[parent]
                 start = (above.right, above.y + HEIGHT / 2, above.z)
             wanted.add(tuple(round(x, 3) for x in (*start, *end)))
+        for x in trunks:  # of parts that stand further right
+            if x > place.root + 1e-6:
+                wanted.add(tuple(round(y, 3) for y in (place.root, *foot, x, *foot)))
         drawn = {
             tuple(round(float(x), 3) for x in (*row["start"], *row["end"])) for row in frame.ribbons
         }
@@ -223,26 +240,32 @@ def test_branches_join_each_guess_to_the_one_it_follows(run: Trace) -> None:
 # --- judging it ----------------------------------------------------------------------------
 
 
-def test_siblings_are_tried_in_order_and_refused_ones_burst_apart(run: Trace) -> None:
+def bursts(each: Round, spans: RoundSpans) -> list[float]:
+    """When refused guesses burst, in order; those that do so together count once."""
+    judged = zip(spans.order, spans.cracks, strict=True)
+    return sorted({c.end for slot, c in judged if each.guesses[slot].verdict == "rejected"})
+
+
+def test_siblings_are_tried_in_order_and_refused_ones_burst_together(run: Trace) -> None:
     for each, _, spans in branched(full_loop.timeline(run)):
         assert spans.order == tree.judged(each)
-        ends = [span.end for span in spans.cracks]
-        assert all(v.start >= end - 1e-9 for v, end in zip(spans.verdicts[1:], ends, strict=False))
-        bursts = [
-            crack.end
-            for slot, crack in zip(spans.order, spans.cracks, strict=True)
-            if each.guesses[slot].verdict == "rejected"
-        ]
-        gaps = [later - sooner for sooner, later in itertools.pairwise(bursts)]
+        for sooner, later in itertools.pairwise(spans.verdicts):
+            assert later.start >= sooner.end - 1e-9
+        for slot, crack in zip(spans.order, spans.cracks, strict=True):
+            same = [s for s in tree.siblings(each, slot) if s in spans.order]
+            told = {spans.verdicts[spans.order.index(s)].end for s in same}
+            assert crack.start == max(told), "once it is decided which of them passes"
+            after = [v.start for v in spans.verdicts if v.start >= max(told)]
+            assert all(start >= crack.end - 1e-9 for start in after)
+        gaps = [later - sooner for sooner, later in itertools.pairwise(bursts(each, spans))]
         assert all(gap >= 1.0 / schedule.FLASHES_PER_SECOND for gap in gaps)
 
 
 def test_bursts_that_come_too_fast_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The twin: verdicts of a tree as quick as a chain's."""
-    monkeypatch.setattr(schedule, "VERDICT_TREE", schedule.VERDICT_LONG)
-    spans = full_loop.timeline(HAND).spans[5]
-    ends = [span.end for span in spans.cracks if span.duration]
-    gaps = [later - sooner for sooner, later in itertools.pairwise(ends)]
+    """The twin: verdicts of a tree much quicker than a chain's."""
+    monkeypatch.setattr(schedule, "VERDICT_TREE", 0.1)
+    each, spans = HAND.rounds[EIGHT], full_loop.timeline(HAND).spans[EIGHT]
+    gaps = [later - sooner for sooner, later in itertools.pairwise(bursts(each, spans))]
     assert min(gaps) < 1.0 / schedule.FLASHES_PER_SECOND
 
 
@@ -315,7 +338,7 @@ def test_the_picture_tells_of_the_tree_in_words() -> None:
     assert "every branch" in said(spans.close.start)
     first, second = spans.verdicts[:2]
     assert said(first.start) == "“↵” is rejected, sibling 1 of 2: draw 0.50 is not under 0.25."
-    assert said(spans.cracks[0].start) == said(first.start), "until it has burst"
+    assert said(spans.cracks[0].start) == said(second.start), "until the refused one has burst"
     assert said(second.start).startswith("“Everyone” is accepted, sibling 2 of 2")
     assert said(spans.shatter.start) == "The path of 2 survives; 2 were never judged."
     assert said(spans.slide.start) == "The path of 2 comes down onto the line."

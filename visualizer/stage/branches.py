@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visualizer.stage.camera import Point
-from visualizer.stage.frame import RIBBON
+from visualizer.stage.frame import RIBBON, joined
 from visualizer.stage.judged import Judged
-from visualizer.stage.layout import HEIGHT, PITCH, Place
+from visualizer.stage.layout import BRANCH, HEIGHT, PITCH, Place
 from visualizer.stage.theme import Theme
 from visualizer.stage.tree import ROOT
 
@@ -17,12 +17,13 @@ Rows = NDArray[np.void]
 
 WIDTH = 0.040  # half of it, world units
 LIT = 1.7  # times that wide, once its guess has passed
+AROUND = (-0.6, 0.9)  # down and out: round the elder branches, before them on the ground
 PENDING, HOLLOW = 0.75, 0.30  # opacity of what is not judged yet, and of what never will be
 
 
-def root_of(place: Place) -> Point:
-    """Where the branches start: at the end of the text, half a block above the ground."""
-    return place.root, HEIGHT / 2, place.line * PITCH
+def trunk_of(place: Place, slot: int) -> Point:
+    """Where the branch to a guess after the text starts: at its part's trunk, half a block up."""
+    return place.guesses[slot].left - BRANCH, HEIGHT / 2, place.line * PITCH
 
 
 def rows(
@@ -41,7 +42,9 @@ def rows(
     """
     ends = centers - halves * (1.0, 0.0, 0.0)
     leaves = centers + halves * (1.0, 0.0, 0.0)
-    starts = np.array([root_of(place) if its == ROOT else leaves[its] for its in parents])
+    starts = np.array(
+        [trunk_of(place, slot) if its == ROOT else leaves[its] for slot, its in enumerate(parents)]
+    )
     out = np.zeros(len(parents), RIBBON)
     out["start"], out["end"] = starts, ends
     bend = (ends - starts) * (0.55, 0.0, 0.0)
@@ -56,4 +59,26 @@ def rows(
     seen = PENDING + (1.0 - PENDING) * lit + (HOLLOW - PENDING) * j.let_go
     away = np.where(j.rejected, j.gone > 0.0, j.gone)
     out["color"][:, 3] = seen * (1.0 - away) * (1.0 - gathered)
-    return out[j.dropped & (out["color"][:, 3] > 0.0)]
+    out["color"][:, 3] *= j.dropped
+    runners = _runners(place, parents, out)
+    return joined([out[out["color"][:, 3] > 0.0], runners])
+
+
+def _runners(place: Place, parents: tuple[int, ...], branches: Rows) -> Rows:
+    """From the text along the ground to the trunk of each further part of a tree.
+
+    Each is as bright as the brightest of the branches that start at its trunk.
+    """
+    first = [slot for slot, parent in enumerate(parents) if parent == ROOT]
+    trunks = sorted({trunk_of(place, slot)[0] for slot in first})[1:]
+    out = np.zeros(len(trunks), RIBBON)
+    for row, x in zip(out, trunks, strict=True):
+        here = [slot for slot in first if abs(trunk_of(place, slot)[0] - x) < 1e-6]
+        brightest = branches[max(here, key=lambda slot: float(branches["color"][slot, 3]))]
+        for name in ("width", "color", "span"):
+            row[name] = brightest[name]
+        y, z = HEIGHT / 2, place.line * PITCH
+        row["start"], row["end"] = (place.root, y, z), (x, y, z)
+        row["rise"] = (place.root + 0.3, y + AROUND[0], z + AROUND[1])
+        row["fall"] = (x - 0.3, y + AROUND[0], z + AROUND[1])
+    return out[out["color"][:, 3] > 0.0]

@@ -219,8 +219,8 @@ def _drafting(each: Round, guesses: str) -> tuple[Piece, ...]:
 
 
 def _judging(each: Round, spans: RoundSpans, t: float) -> tuple[Piece, ...]:
-    done = sum(t >= span.end for span in spans.cracks)
-    slot = spans.order[min(done, len(spans.order) - 1)]
+    begun = sum(t >= span.start for span in spans.verdicts)
+    slot = spans.order[max(begun - 1, 0)]
     guess: Guess = each.guesses[slot]
     others = tree.siblings(each, slot)
     word = _word(guess.token.text)

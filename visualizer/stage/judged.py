@@ -11,7 +11,7 @@ from engine.trace import Round
 from visualizer.stage import blocks
 from visualizer.stage.easing import ease, ease_out
 from visualizer.stage.layout import Place
-from visualizer.stage.schedule import SHATTER
+from visualizer.stage.schedule import CRACK, SHATTER
 from visualizer.stage.timeline import RoundSpans, Span
 
 Floats = NDArray[np.float64]
@@ -47,7 +47,7 @@ class Judged:
         read, cracked, gone = np.zeros((3, len(verdicts)))
         order = list(spans.order)
         read[order] = [span.progress(t) for span in spans.verdicts]
-        cracked[order] = [since(t, span) for span in spans.cracks]
+        cracked[order] = [Span(span.end, CRACK).progress(t) for span in spans.verdicts]
         gone[order] = [Span(span.end, SHATTER).progress(t) for span in spans.cracks]
         weighed, told = np.clip(read / 0.6, 0.0, 1.0), np.clip(read / 0.4 - 1.5, 0.0, 1.0)
         fill = np.array([guess.accept_prob for guess in each.guesses]) * ease_out(weighed)

@@ -6,8 +6,9 @@ round that is longer than a whole line goes on in the next one. Placing a round 
 came before it and never at what comes after.
 
 Guesses that branch stand in columns, one for each depth, and in lanes that rise from the line
-like the steps of a stand, so that no word hides another. What survives ends on the line, where a
-chain of the same tokens would lie.
+like the steps of a stand, so that no word hides another. A tree with many branches at the text
+itself is parted: younger ones stand right of the elder ones. What survives ends on the line,
+where a chain of the same tokens would lie.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ PITCH = 2.95  # from line to line: a box around one hides no word of the one beh
 
 RISE, BACK = 0.88, 0.94  # from lane to lane of a tree, up and away from the viewer
 BRANCH = 0.62  # room for branches before each column of a tree
+PARTED = 0.40  # and so much more between parts of a tree that stand side by side
+LANES = 5  # a taller tree is parted
 
 PROMPT_EM = 0.44
 PROMPT_HEIGHT = 0.6
@@ -272,17 +275,19 @@ def _row(tokens: Sequence[Token], line: int, cursor: float) -> tuple[Slot, ...]:
 def _grown(each: Round, line: int, cursor: float) -> tuple[Slot, ...]:
     """Slots of guesses that branch: a column for each depth, as wide as its widest word."""
     cells = [_cell(guess.token.text, EM) for guess in each.guesses]
-    deep, lanes = tree.depths(each.parents), tree.lanes(each.parents)
-    lefts: list[float] = []
-    right = cursor
-    for depth in range(max(deep) + 1):
-        lefts.append(right + BRANCH)
-        here = (cell for cell, its in zip(cells, deep, strict=True) if its == depth)
-        right = lefts[-1] + max(width for _, width, _ in here)
-    return tuple(
-        Slot(label, lefts[depth], width, line=line, lane=lane)
-        for (label, width, _), depth, lane in zip(cells, deep, lanes, strict=True)
-    )
+    parents, deep = each.parents, tree.depths(each.parents)
+    found: dict[int, Slot] = {}
+    for part in tree.stands(parents, LANES):
+        right = cursor + PARTED * bool(found)
+        lanes = dict(zip(part, tree.part_lanes(parents, part), strict=True))
+        for depth in range(max(deep[slot] for slot in part) + 1):
+            left = right + BRANCH
+            for slot in (slot for slot in part if deep[slot] == depth):
+                label, width, _ = cells[slot]
+                found[slot] = Slot(label, left, width, line=line, lane=lanes[slot])
+                right = max(right, found[slot].right)
+        cursor = right
+    return tuple(found[slot] for slot in range(len(cells)))
 
 
 def closing_role(each: Round) -> Literal["correction", "bonus", "target"]:

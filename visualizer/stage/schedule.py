@@ -4,13 +4,15 @@ The drafter's steps and the target's pass keep their measured ratio: one factor 
 both. Everything else (the box, verdicts, shatter, landing) is explanation and takes the same
 time in every round, while the drawn compute clock stands still.
 
-Of guesses that branch each is refused or passes before the next is looked at, so that the order
-of verification is seen: refused ones burst one after another, never more than three a second.
+Siblings are read in the order of verification; once it is decided which of them passes, if any,
+the refused ones burst together, and only then are that one's children read. So bursts are never
+more than three a second.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 from engine.trace import Guess, Round, Trace
 from visualizer.stage import tree
@@ -29,7 +31,7 @@ REST = 0.08
 CLOSE = 0.38
 VERDICT = 0.22
 VERDICT_LONG = 0.17  # with more than 8 guesses
-VERDICT_TREE = 0.34  # where a guess may have siblings: with CRACK a third of a second, and more
+VERDICT_TREE = 0.34  # where a guess may have siblings
 CRACK = 0.12
 SHATTER = 0.60
 FADE = 0.35  # discarded guesses with nothing rejected before them (the run ended inside)
@@ -71,8 +73,9 @@ def schedule(each: Round, before: Sequence[RoundSpans], factor: float) -> RoundS
 
     order = tree.judged(each)
     verdicts, cracks = _judging(each, order, pulse.end + REST)
-    crack = cracks[-1] if cracks else Span(pulse.end, 0.0)
-    refused = bool(order) and each.guesses[order[-1]].verdict == "rejected"
+    read = max([pulse.end, *(span.end for span in verdicts)])
+    refused = any(span.start >= read for span in cracks if span.duration)
+    crack = Span(read, CRACK * refused)
     gone = SHATTER if refused else FADE * (each.accepted < len(each.guesses))
     shatter = Span(crack.end, gone)
     slide = Span(shatter.end, SLIDE * (tree.branched(each) and each.accepted > 0))
@@ -93,30 +96,31 @@ def schedule(each: Round, before: Sequence[RoundSpans], factor: float) -> RoundS
         order=order,
         verdicts=verdicts,
         cracks=cracks,
-        fates=_fates(each, order, verdicts, cracks, crack),
+        fates=_fates(each, order, verdicts, crack),
         crack=crack,
         shatter=shatter,
         slide=slide,
         land=land,
         settle=settle,
-        beats=_beats(each, close, pulse, cracks, crack, shatter, slide, land, settle),
+        beats=_beats(each, close, pulse, verdicts, crack, shatter, slide, land, settle),
     )
 
 
 def _judging(
     each: Round, order: tuple[int, ...], start: float
 ) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
-    """When each judged guess is read, and when it then cracks if it is refused."""
+    """When each judged guess is read, and when those that are refused then burst together."""
     cadence = VERDICT if len(each.guesses) <= 8 else VERDICT_LONG
     if tree.branched(each):
         cadence = VERDICT_TREE
     verdicts: list[Span] = []
     cracks: list[Span] = []
-    for slot in order:
-        verdicts.append(Span(start, cadence))
-        refused = each.guesses[slot].verdict == "rejected"
-        cracks.append(Span(verdicts[-1].end, CRACK * refused))
-        start = cracks[-1].end
+    for _, siblings in groupby(order, key=lambda slot: each.parents[slot]):
+        refused = [each.guesses[slot].verdict == "rejected" for slot in siblings]
+        verdicts += _chain(start, [cadence] * len(refused))
+        end = verdicts[-1].end
+        cracks += [Span(end, CRACK * one) for one in refused]
+        start = end + CRACK * any(refused)
     return tuple(verdicts), tuple(cracks)
 
 
@@ -124,7 +128,6 @@ def _fates(
     each: Round,
     order: tuple[int, ...],
     verdicts: tuple[Span, ...],
-    cracks: tuple[Span, ...],
     end: Span,
 ) -> tuple[Span, ...]:
     """When each guess's fate is told: a judged one's verdict, or what discarded it."""
@@ -134,12 +137,8 @@ def _fates(
             found.append(verdicts[order.index(slot)])
             continue
         by = tree.sealed_by(each, slot)
-        if by is None:
-            found.append(end)
-        elif each.guesses[by].verdict == "rejected":
-            found.append(cracks[order.index(by)])
-        else:
-            found.append(Span(verdicts[order.index(by)].end, CRACK))
+        told = Span(verdicts[order.index(by)].end, CRACK) if by is not None else end
+        found.append(told)
     return tuple(found)
 
 
@@ -152,15 +151,14 @@ def _chain(start: float, durations: Sequence[float]) -> tuple[Span, ...]:
 
 
 def _drops(steps: tuple[Span, ...], each: Round, start: float) -> tuple[Span, ...]:
-    """A guess falls when the step that found it is done: one step each, or for a depth, or all."""
+    """A guess falls when the step that found it is done: one step each, or for some, or for all."""
     many = len(each.guesses)
     if len(steps) == many:
         pairs = zip(steps, each.guesses, strict=True)
         return tuple(Span(step.end, _fall(guess)) for step, guess in pairs)
     found = steps[-1].end if steps else start
-    deep = tree.depths(each.parents)
-    if tree.branched(each) and len(steps) == max(deep) + 1:
-        return _by_depth(steps, deep)
+    if tree.branched(each) and len(steps) > 1:
+        return _grown(steps, each.parents)
     if all(guess.source in AT_ONCE for guess in each.guesses):
         return (Span(found, DROP),) * many
     return tuple(
@@ -173,16 +171,21 @@ def _fall(guess: Guess) -> float:
     return CARRY if guess.copied else DROP
 
 
-def _by_depth(steps: tuple[Span, ...], deep: Sequence[int]) -> tuple[Span, ...]:
-    """The guesses of each depth fall one after another once its step is done."""
-    drops = [Span(0.0, DROP)] * len(deep)
+def _grown(steps: tuple[Span, ...], parents: Sequence[int]) -> tuple[Span, ...]:
+    """Guesses of a tree fall in order, none before the step that read what it follows.
+
+    Which step read which is not recorded: new parents have a step each, and the others are
+    spread over the guesses evenly.
+    """
+    drops: list[Span] = []
+    seen: list[int] = []
     free = 0.0
-    for depth, step in enumerate(steps):
-        free = max(free, step.end)
-        for slot, its in enumerate(deep):
-            if its == depth:
-                drops[slot] = Span(free, DROP)
-                free += DROP_CADENCE
+    for slot, parent in enumerate(parents):
+        seen += [parent] if parent not in seen else []
+        step = max(seen.index(parent), slot * len(steps) // len(parents))
+        free = max(free, steps[min(step, len(steps) - 1)].end)
+        drops.append(Span(free, DROP))
+        free += DROP_CADENCE
     return tuple(drops)
 
 
@@ -190,7 +193,7 @@ def _beats(
     each: Round,
     close: Span,
     pulse: Span,
-    cracks: Sequence[Span],
+    verdicts: Sequence[Span],
     crack: Span,
     shatter: Span,
     slide: Span,
@@ -202,7 +205,7 @@ def _beats(
         ("draft", close.start, drafted),
         ("close", pulse.start, drafted),
         ("pass", pulse.end, True),
-        *(("verdicts", time, True) for time in _decided(each, cracks)),
+        *(("verdicts", time, True) for time in _decided(each, verdicts)),
         ("verdicts", crack.start, drafted),
         ("shatter", shatter.start + shatter.duration / 2, shatter.duration > 0),
         ("slide", slide.end, slide.duration > 0),
@@ -212,7 +215,7 @@ def _beats(
     return tuple(Beat(time, each.index, phase) for phase, time, real in moments if real)
 
 
-def _decided(each: Round, cracks: Sequence[Span]) -> list[float]:
+def _decided(each: Round, verdicts: Sequence[Span]) -> list[float]:
     """When it is decided which of some siblings passes, where others are judged after them."""
     if not tree.branched(each):
         return []
@@ -220,6 +223,6 @@ def _decided(each: Round, cracks: Sequence[Span]) -> list[float]:
     order = tree.judged(each)
     return [
         span.end
-        for span, slot, after in zip(cracks, order, order[1:], strict=False)
+        for span, slot, after in zip(verdicts, order, order[1:], strict=False)
         if deep[after] > deep[slot]
     ]

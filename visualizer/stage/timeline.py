@@ -60,9 +60,9 @@ class RoundSpans:
     `factor` is scene seconds per measured second: the steps of the drafter and the pass are
     their measured length times it, so their ratio on screen is the measured one.
     `steps` has one span per measured draft step, `drops` one per guess, `verdicts` one per guess
-    that was judged, whose slots are `order`, and `cracks` what follows each: a refused guess
-    cracks, and bursts at its end. `fates` has one span per guess, at whose end the show has told
-    what becomes of it. Spans of what did not happen are empty.
+    that was judged, whose slots are `order`, and `cracks` one at whose end each bursts that was
+    refused, together with its refused siblings. `fates` has one span per guess, at whose end the
+    show has told what becomes of it. Spans of what did not happen are empty.
     `bright` passes pulse at any playback speed; they are so far apart that pulses of a fast
     playback never come more than three a second.
     """
@@ -79,7 +79,7 @@ class RoundSpans:
     verdicts: tuple[Span, ...]
     cracks: tuple[Span, ...]
     fates: tuple[Span, ...]
-    crack: Span  # of a chain's one refused guess; in a tree each has cracked when it was judged
+    crack: Span  # after the last verdict
     shatter: Span  # pieces fly and discarded guesses fade, until the slot is free
     slide: Span  # what survives of a tree comes down onto the line
     land: Span

@@ -44,6 +44,45 @@ def lanes(parents: Sequence[int]) -> tuple[int, ...]:
     return tuple(found)
 
 
+def stands(parents: Sequence[int], most: int) -> tuple[tuple[int, ...], ...]:
+    """The tree in parts that stand side by side, so that none has many more than `most` lanes.
+
+    A part is some of the guesses after the text, with everything that follows them: younger ones
+    further right. Parts are about equally tall; what follows one guess is never parted.
+    """
+    tall = max(lanes(parents), default=0) + 1
+    least = -(-tall // most)
+    share = -(-tall // least)
+    parts: list[list[int]] = []
+    for first in (slot for slot, parent in enumerate(parents) if parent == ROOT):
+        own = _family(parents, first)
+        together = sorted([*parts[-1], *own]) if parts else own
+        if parts and max(lanes(_apart(parents, together))) < share:
+            parts[-1] = together
+        else:
+            parts.append(own)
+    return tuple(tuple(part) for part in parts)
+
+
+def _family(parents: Sequence[int], first: int) -> list[int]:
+    """A guess and everything that follows it."""
+    found = [first]
+    for slot, parent in enumerate(parents):
+        if parent in found:
+            found.append(slot)
+    return found
+
+
+def _apart(parents: Sequence[int], part: Sequence[int]) -> tuple[int, ...]:
+    """The parents of some guesses of a tree, as a tree of its own."""
+    return tuple(ROOT if parents[s] == ROOT else part.index(parents[s]) for s in part)
+
+
+def part_lanes(parents: Sequence[int], part: Sequence[int]) -> tuple[int, ...]:
+    """The lane of each guess of one part of a tree, which stands by itself."""
+    return lanes(_apart(parents, part))
+
+
 def _lane_of(found: Sequence[int], parent: int) -> int:
     return 0 if parent == ROOT else found[parent]
 
