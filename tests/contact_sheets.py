@@ -2,11 +2,14 @@
 
     python tests/contact_sheets.py assets/runs/NAME.jsonl --out docs
     python tests/contact_sheets.py assets/runs/NAME.jsonl --out docs --looks --rounds 20
+    python tests/contact_sheets.py assets/runs/NAME.jsonl --out docs --size 3840x2160 --crop 0.25 \
+        --suffix=-4k
     python tests/contact_sheets.py RUN.jsonl OTHER.jsonl … --out docs --drafters
 
 One sheet a theme: a row for every beat of the chosen rounds, a column for each camera. With
 ``--looks`` one sheet in all: the first chosen round's pass, a row for every theme and a column
 for every camera. Drawn by the very code of the window and the recorder, panels included. With
+``--crop`` only that share of the sides around the stage's middle, pixel for pixel. With
 ``--drafters`` one still of each run, without panels: its guesses have just been made.
 """
 
@@ -33,6 +36,7 @@ from visualizer.recorder import still_app
 from visualizer.render import fonts
 from visualizer.render.context import create_context
 from visualizer.render.renderer import Renderer
+from visualizer.stage.camera import Free
 from visualizer.stage.drafters import kind_of
 from visualizer.stage.theme import THEMES
 from visualizer.stage.view import PRESETS, Preset, View
@@ -45,8 +49,11 @@ CLEAR = (0.0, 0.02, 1.0, 0.93)  # of a still with a title
 FONT = Path(__file__).parents[1] / "assets" / "fonts" / "Roboto-Bold.ttf"
 
 
-def stills(app: App, rounds: Sequence[int], phases: Sequence[str]) -> Stills:
-    """One picture for each beat of these rounds (or those of some phases), just before it."""
+def stills(app: App, rounds: Sequence[int], phases: Sequence[str], crop: float) -> Stills:
+    """One picture for each beat of these rounds (or those of some phases), just before it.
+
+    Of each only the middle `crop` of the stage's sides is kept.
+    """
     pictures = []
     timeline = app.timeline
     assert timeline is not None
@@ -56,8 +63,19 @@ def stills(app: App, rounds: Sequence[int], phases: Sequence[str]) -> Stills:
                 continue
             app.clock = replace(app.clock, t=beat.time - 0.05, playing=False)
             app.step(0.0)
-            pictures.append(Image.fromarray(app.renderer.pixels()))
+            pictures.append(cropped(Image.fromarray(app.renderer.pixels()), app.view().free, crop))
     return pictures
+
+
+def cropped(picture: Image.Image, free: Free, crop: float) -> Image.Image:
+    """The middle of the part of a picture that its panels leave free; all of it at 1."""
+    if crop >= 1.0:
+        return picture
+    width, height = picture.size
+    x, y = (free[0] + free[2]) / 2 * width, (1 - (free[1] + free[3]) / 2) * height
+    half = crop * width / 2, crop * height / 2
+    corners = (x - half[0], y - half[1], x + half[0], y + half[1])
+    return picture.crop(tuple(round(side) for side in corners))  # type: ignore[arg-type]
 
 
 def column(
@@ -67,13 +85,14 @@ def column(
     size: tuple[int, int],
     rounds: Sequence[int],
     phases: Sequence[str] = (),
+    crop: float = 1.0,
 ) -> Stills:
     """The stills of one camera in one theme."""
     renderer = Renderer(context, size, "medium")
     overlay = Overlay()
     options = RecordOptions(out=Path(), theme=look[0], preset=look[1])
     app = still_app(renderer, overlay, scene_named(CATALOG, "full-loop"), trace, options)
-    pictures = stills(app, rounds, phases)
+    pictures = stills(app, rounds, phases, crop)
     app.close()
     overlay.close()
     renderer.release()
@@ -133,6 +152,8 @@ def main() -> None:
     parser.add_argument("--looks", action="store_true", help="every theme by every camera")
     parser.add_argument("--drafters", action="store_true", help="a still of each run")
     parser.add_argument("--size", default="1280x720")
+    parser.add_argument("--crop", type=float, default=1.0, help="keep this share of the sides")
+    parser.add_argument("--suffix", default="", help="of the sheets' names")
     parser.add_argument("--width", type=int, default=1920, help="of the whole sheet, pixels")
     options = parser.parse_args()
     width, height = map(int, options.size.split("x"))
@@ -151,7 +172,7 @@ def main() -> None:
         looks = [[(theme, camera) for theme in themes] for camera in cameras]
         return [
             [still for look in row for still in column(context, trace, look, (width, height),
-                                                       rounds, only)]
+                                                       rounds, only, options.crop)]
             for row in looks
         ]  # fmt: skip
 
@@ -161,7 +182,7 @@ def main() -> None:
     for name, (themes, cameras) in sheets.items():
         whole = sheet(columns(themes, cameras, *(["pass"] if options.looks else [])))
         whole.thumbnail((options.width, 100_000), Image.Resampling.LANCZOS)
-        path = options.out / f"{name}.webp"
+        path = options.out / f"{name}{options.suffix}.webp"
         whole.save(path, quality=82)
         print(path)
 
