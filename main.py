@@ -119,7 +119,11 @@ def record(args: argparse.Namespace) -> int:
         alpha=args.alpha,
         badge="LIVE" if args.run is None else "RECORDED",
     )
-    _check(options)
+    if _check(options) and args.require_gpu:
+        raise commands.CommandError(
+            "There is no graphics processor here to draw with: leave --require-gpu out, or see "
+            "python main.py doctor."
+        )
     if args.run is not None:
         return _record(codec.read_run(args.run), options)
     source = commands.live_source(args)

@@ -289,6 +289,9 @@ def add_record(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--size", type=size, metavar="WxH", help="in place of the preset's")
     parser.add_argument("--fps", type=number(int, 1, 240), metavar="N")
     parser.add_argument("--seconds", type=number(float, 0, above=True), metavar="S")
+    parser.add_argument(
+        "--require-gpu", action="store_true", help="fail rather than draw with the processor"
+    )
     parser.add_argument("--alpha", action="store_true", help="transparent background (.mov, .webm)")
     add_settings(parser)
     add_engine(parser)

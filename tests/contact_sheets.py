@@ -9,7 +9,7 @@
 One sheet a theme: a row for every beat of the chosen rounds, a column for each camera. With
 ``--looks`` one sheet in all: the first chosen round's pass, a row for every theme and a column
 for every camera. Drawn by the very code of the window and the recorder, panels included. With
-``--crop`` only that share of the sides around the stage's middle, pixel for pixel. With
+``--crop`` only that share of the sides around the round, pixel for pixel. With
 ``--drafters`` one still of each run, without panels: its guesses have just been made.
 """
 
@@ -22,6 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import moderngl
+import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -36,8 +37,9 @@ from visualizer.recorder import still_app
 from visualizer.render import fonts
 from visualizer.render.context import create_context
 from visualizer.render.renderer import Renderer
-from visualizer.stage.camera import Free
+from visualizer.stage.camera import project
 from visualizer.stage.drafters import kind_of
+from visualizer.stage.layout import HEIGHT
 from visualizer.stage.theme import THEMES
 from visualizer.stage.view import PRESETS, Preset, View
 from visualizer.ui.overlay import Overlay
@@ -52,7 +54,7 @@ FONT = Path(__file__).parents[1] / "assets" / "fonts" / "Roboto-Bold.ttf"
 def stills(app: App, rounds: Sequence[int], phases: Sequence[str], crop: float) -> Stills:
     """One picture for each beat of these rounds (or those of some phases), just before it.
 
-    Of each only the middle `crop` of the stage's sides is kept.
+    Of each only `crop` of its sides is kept, around the round.
     """
     pictures = []
     timeline = app.timeline
@@ -63,19 +65,24 @@ def stills(app: App, rounds: Sequence[int], phases: Sequence[str], crop: float) 
                 continue
             app.clock = replace(app.clock, t=beat.time - 0.05, playing=False)
             app.step(0.0)
-            pictures.append(cropped(Image.fromarray(app.renderer.pixels()), app.view().free, crop))
+            pictures.append(cropped(app, index, crop))
     return pictures
 
 
-def cropped(picture: Image.Image, free: Free, crop: float) -> Image.Image:
-    """The middle of the part of a picture that its panels leave free; all of it at 1."""
-    if crop >= 1.0:
+def cropped(app: App, index: int, crop: float) -> Image.Image:
+    """The picture around the blocks of round `index`, `crop` of its sides; all of it at 1."""
+    picture = Image.fromarray(app.renderer.pixels())
+    frame, timeline = app._picture, app.timeline
+    if crop >= 1.0 or frame is None or timeline is None:
         return picture
+    place = timeline.page.places[index]
     width, height = picture.size
-    x, y = (free[0] + free[2]) / 2 * width, (1 - (free[1] + free[3]) / 2) * height
-    half = crop * width / 2, crop * height / 2
-    corners = (x - half[0], y - half[1], x + half[0], y + half[1])
-    return picture.crop(tuple(round(side) for side in corners))  # type: ignore[arg-type]
+    middle = np.array([((place.left + place.right) / 2, HEIGHT / 2, place.near)])
+    x, y = project(frame.camera, middle, width, height)[0].tolist()
+    across, along = crop * width / 2, crop * height / 2
+    left = round(min(max(x - across, 0), width - 2 * across))
+    top = round(min(max(y - along, 0), height - 2 * along))
+    return picture.crop((left, top, left + round(2 * across), top + round(2 * along)))
 
 
 def column(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes.util
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -98,7 +99,23 @@ def _window() -> Check:
     name = "Window (GL 3.3)"
     if sys.platform == "linux" and not os.environ.get("DISPLAY"):
         return Check(name, "note", "not tried without a display")
-    return _graphics(name, probe(_WINDOW, _SECONDS), "libgl1 libglx-mesa0 libgl1-mesa-dri")
+    found = _graphics(name, probe(_WINDOW, _SECONDS), "libgl1 libglx-mesa0 libgl1-mesa-dri")
+    if found.state == "works" and "intel" in found.detail.lower() and _nvidia():
+        return Check(name, "note", f"{found.detail}, though there is an NVIDIA card", OTHER_CARD)
+    return found
+
+
+OTHER_CARD = {
+    "win32": "Settings, System, Display, Graphics: give python.exe the high performance card",
+}.get(
+    sys.platform,
+    "__NV_PRIME_RENDER_OFFLOAD=1 __GLX_VENDOR_LIBRARY_NAME=nvidia python main.py",
+)
+"""How a laptop with two cards is told to draw with the larger one."""
+
+
+def _nvidia() -> bool:
+    return Path("/proc/driver/nvidia").exists() or shutil.which("nvidia-smi") is not None
 
 
 def _headless() -> Check:

@@ -21,6 +21,7 @@ from visualizer.dial import DIALS, Dial
 from visualizer.stage.theme import THEMES
 from visualizer.stage.view import PRESETS, QUALITIES, Preset, Quality
 from visualizer.state import SHOT_SIDES, UI_SCALES, ViewState
+from visualizer.system import wants_less_motion
 
 FORMAT = "verifybox-preferences"
 VERSION = 1
@@ -94,8 +95,8 @@ class Store:
         self.notice = ""
         try:
             return parse(self.path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return Preferences()
+        except FileNotFoundError:  # nobody has chosen yet: as it is in other programs
+            return Preferences(reduce_motion=wants_less_motion())
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             self.notice = f"Your preferences could not be read ({reason}): the defaults are used."

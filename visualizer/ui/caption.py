@@ -14,7 +14,7 @@ from visualizer.ui.model import UiModel
 from visualizer.ui.panel import Ui
 from visualizer.ui.style import faded
 
-CAPTION_SIZE = 23.0
+CAPTION_SIZE = 30.0  # a thirtieth of the picture's height: read from the last row
 MESSAGE_SIZE = 19.0
 _PLAIN = {"text", "label", ""}
 
