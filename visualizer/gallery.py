@@ -271,5 +271,6 @@ def progress(told: Comparison) -> tuple[str, float]:
     count = max(len(told.rows), 1)
     done = (max(told.prompt, 1) - 1) * count + max(told.place, 1) - 1
     prompt = f" · prompt {told.prompt} of {told.prompts}" if told.prompts > 1 else ""
-    words = f"measuring {told.now or 'first'}, {max(told.place, 1)} of {count}{prompt}"
+    now = "the target alone" if told.now in ("", ALONE) else told.now
+    words = f"measuring {now}, {max(told.place, 1)} of {count}{prompt}"
     return words, done / (count * max(told.prompts, 1))

@@ -285,7 +285,7 @@ def test_rows_are_in_order_the_unmeasured_below_and_none_is_missing() -> None:
 def test_progress_is_said_in_words_and_as_a_share() -> None:
     assert gallery.progress(TOLD) == ("measuring n-gram, 4 of 4 · prompt 1 of 6", 3 / 24)
     last = replace(TOLD, prompt=6, place=1, now=ALONE)
-    assert gallery.progress(last) == ("measuring none, 1 of 4 · prompt 6 of 6", 20 / 24)
+    assert gallery.progress(last) == ("measuring the target alone, 1 of 4 · prompt 6 of 6", 20 / 24)
 
 
 def test_tsv_and_json_hold_the_measured_rows() -> None:

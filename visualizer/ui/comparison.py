@@ -24,7 +24,7 @@ UNKNOWN = "–"
 PAYS = 1.02
 """Below this speedup a drafter does not help: it is within what two measurements differ."""
 
-ROW = (22.0, 28.0)  # least and most height of a row, design pixels
+ROW = (22.0, 32.0)  # least and most height of a row, design pixels
 SCALE = 1.5  # a bar this long reaches across, if none is longer
 _Cell = Callable[[Compared], str]
 
