@@ -26,6 +26,8 @@ def run_of(drafter: str, rounds: int = 12, k: int = 4, chat: bool = True) -> Tra
     position = len(header.prompt_tokens)
     for each in whole.rounds:
         guesses = tuple(replace(g, source=SOURCES.get(drafter, "model")) for g in each.guesses)
+        if drafter == "pard":  # its first guess comes from the text's own row
+            guesses = (replace(guesses[0], source="model"), *guesses[1:])
         if drafter in ("n-gram", "retrieval", "hybrid") and each.index % 3 < 2:
             text = [*header.prompt_tokens, *trace.committed]
             origin = (7 * each.index + 3) % (len(text) - k)

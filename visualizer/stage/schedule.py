@@ -25,7 +25,6 @@ INTRO = 0.9
 APPROACH = 0.55
 DROP = 0.26
 CARRY = 0.70
-AT_ONCE = ("mask", "head")  # sources that guess every slot in one go, none after another
 DROP_CADENCE = 0.09  # between guesses that were all found in one lookup
 REST = 0.08
 CLOSE = 0.38
@@ -159,7 +158,7 @@ def _drops(steps: tuple[Span, ...], each: Round, start: float) -> tuple[Span, ..
     found = steps[-1].end if steps else start
     if tree.branched(each) and len(steps) > 1:
         return _grown(steps, each.parents)
-    if all(guess.source in AT_ONCE for guess in each.guesses):
+    if not any(guess.copied for guess in each.guesses):  # one pass gave them all at once
         return (Span(found, DROP),) * many
     return tuple(
         Span(found + DROP_CADENCE * index, _fall(guess)) for index, guess in enumerate(each.guesses)
