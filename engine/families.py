@@ -162,7 +162,7 @@ _NAMED = {
                  ("parallel_drafting", True)),
                 "Wants a whole checkpoint whose config names its mask token (pard_token).",
             ),
-            trained=True,
+            layers=2, trained=True,
         ),
         About(
             "n-gram", "ngram", "N-gram lookup",
