@@ -306,12 +306,12 @@ def test_what_is_said_of_a_finished_comparison() -> None:
 
     done = replace(TOLD, phase="done", now="")
     assert words(Told(comparison=done)) == (
-        "Measured: small is fastest, 1.40x on 2 prompts.",
+        "Measured, K 4 · T 0: small is fastest, 1.40x on 2 prompts.",
         False,
     )
     slow = replace(done, rows=(row(ALONE, 1.0), row("eagle", 0.7)), phase="stopped")
     assert words(Told(comparison=slow))[0].startswith(
-        "Stopped: no drafter is faster than the target alone"
+        "Stopped, K 4 · T 0: no drafter is faster than the target alone"
     )
     dead = Told(comparison=TOLD)
     dead.fault = "The engine process was ended by SIGKILL."

@@ -132,9 +132,7 @@ def _order(ui: Ui, model: UiModel, view: GalleryView, opening: bool) -> None:
     imgui.end_disabled()
     used = imgui.get_item_rect_size().x
     s = view.comparison.settings if view.going and view.comparison else state.settings
-    noise = f" · quality {s.quality:.0f} %" if s.quality < 100 else ""
-    k = s.k_as_set if s.k or s.auto_k else str(Settings().k)
-    words = f"K {k} · T {s.temperature:g}{noise} · {gallery.TOKENS} tokens a reply"
+    words = f"{under(s)} · {gallery.TOKENS} tokens a reply"
     imgui.same_line(left + used + 16 * unit)
     with widgets.font(ui.style, SMALL_SIZE):
         imgui.align_text_to_frame_padding()
@@ -144,6 +142,13 @@ def _order(ui: Ui, model: UiModel, view: GalleryView, opening: bool) -> None:
     _button(ui, view, button)
     if opening and not view.going:
         imgui.set_item_default_focus()
+
+
+def under(s: Settings) -> str:
+    """What a comparison is made under: "K 4 · T 0.7 · quality 40 %"."""
+    noise = f" · quality {s.quality:.0f} %" if s.quality < 100 else ""
+    k = s.k_as_set if s.k or s.auto_k else str(Settings().k)
+    return f"K {k} · T {s.temperature:g}{noise}"
 
 
 def _button(ui: Ui, view: GalleryView, width: float) -> None:
@@ -195,6 +200,7 @@ def standing(view: GalleryView) -> tuple[str, bool]:
         about_it = f"About {duration(view.seconds)}: " if view.seconds else ""
         return f"{about_it}{view.replies} short replies, in turns, beside the run.", False
     done = "Stopped" if told.phase == "stopped" else "Measured"
+    done += f", {under(told.settings)}"
     best = max(told.rows, key=lambda row: row.speedup or 0.0)
     prompts = f"{best.prompts} prompt{'s' * (best.prompts != 1)}"
     if (best.speedup or 0.0) < PAYS:
