@@ -218,7 +218,8 @@ def _masked(parts: Parts, m: Moment, kind: About | None, strong: float) -> list[
     """One pass over masked places: one flash, and every guess at once."""
     found = m.spans.steps[-1].end if m.spans.steps else m.spans.approach.end
     flash = swell(m.t - found + FLASH / 2, found + FLASH / 2 - m.t, FLASH / 3, FLASH)
-    over = [(slot.center, slot.y + HEIGHT + 0.75, slot.z) for slot in m.place.guesses]
+    high = HEIGHT + 0.45
+    over = [(s.center, s.y + high, s.z - drafters.BEHIND) for s in m.place.guesses]
     size = min(m.spans.approach.progress(m.t), strong)
     parts.add("spheres", drafters.masks(np.array(over), size, 0.2 + flash, m.colors))
     x, y, z = walk.stops(kind, m.place, range(len(over)))[0]
