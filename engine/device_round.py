@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import overload
 
 import torch
@@ -33,14 +34,18 @@ class Laps(Sequence[float]):
     """Seconds between marks set in the course of a device's work.
 
     On CUDA they are events in its stream, to be read once that work is done; elsewhere work is
-    done when a call returns, and the clock is read.
+    done when a call returns, and the clock is read. Laps `before` these were measured otherwise,
+    and so were `ahead` seconds of the first lap.
     """
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(
+        self, device: torch.device, before: Sequence[float] = (), ahead: float = 0.0
+    ) -> None:
         self._on_cuda = device.type == "cuda"
         self._events: list[torch.cuda.Event] = []
         self._times: list[float] = []
-        self.began = time.perf_counter()
+        self._before, self._ahead = tuple(before), ahead
+        self.began = time.perf_counter() - sum(before) - ahead
         self.mark()
 
     def mark(self) -> None:
@@ -51,14 +56,16 @@ class Laps(Sequence[float]):
             self._times.append(time.perf_counter())
 
     def __len__(self) -> int:
-        return len(self._events or self._times) - 1
+        return len(self._before) + len(self._events or self._times) - 1
 
     def __iter__(self) -> Iterator[float]:
         if self._on_cuda:
-            events = zip(self._events, self._events[1:], strict=False)
-            return iter([before.elapsed_time(after) / 1e3 for before, after in events])
-        times = zip(self._times, self._times[1:], strict=False)
-        return iter([after - before for before, after in times])
+            events = pairwise(self._events)
+            mine = [before.elapsed_time(after) / 1e3 for before, after in events]
+        else:
+            mine = [after - before for before, after in pairwise(self._times)]
+        mine[:1] = [first + self._ahead for first in mine[:1]]
+        return iter([*self._before, *mine])
 
     @overload
     def __getitem__(self, at: int) -> float: ...
@@ -115,23 +122,27 @@ def chain(
     text: Sequence[int],
     request: DraftRequest,
     source: str = "model",
+    known: Proposal | None = None,
 ) -> Proposal:
     """Draw k guesses after `text` without reading them (as `proposal.chain` does reading).
 
     `feed` takes ids after those the model holds, `ids` first and then one guess at a time, and
-    returns the logits (V,) of what follows.
+    returns the logits (V,) of what follows. The first guesses may be `known`: fewer than k.
     """
     device, penalty = request.unigram.device, request.settings.repetition_penalty
-    laps = Laps(device)
-    uniforms = _sent([request.uniform(slot) for slot in range(request.k)], device)
-    seen = None if penalty == 1.0 else seen_in(text, request.unigram)
+    known = known or Proposal()
+    told = len(known.tokens)
+    laps = Laps(device, known.step_seconds[:told], sum(known.step_seconds[told:]))
+    slots = range(told, request.k)
+    uniforms = _sent([request.uniform(slot) for slot in slots], device)
+    seen = None if penalty == 1.0 else seen_in([*text, *known.tokens], request.unigram)
     fed: Sequence[int] | Tensor = ids
-    tokens: list[Tensor] = []
-    laws: list[Tensor] = []
-    for slot in range(request.k):
+    tokens = [sent(known.tokens, device)]
+    laws = [*known.laws]
+    for number in range(len(slots)):
         logits = feed(fed)
         laws.append(request.law_of(logits if seen is None else penalised(logits, seen, penalty)))
-        tokens.append(pick(laws[-1], uniforms[slot : slot + 1]))
+        tokens.append(pick(laws[-1], uniforms[number : number + 1]))
         fed = tokens[-1].clamp(min=0)
         if seen is not None:
             seen = seen.index_fill(0, fed, True)
@@ -139,8 +150,8 @@ def chain(
     return Proposal(
         tokens=Drawn(torch.cat(tokens), laps),
         laws=tuple(laws),
-        sources=(source,) * request.k,
-        origins=(None,) * request.k,
+        sources=(*known.sources, *(source,) * len(slots)),
+        origins=(*known.origins, *(None,) * len(slots)),
         step_seconds=laps,
     )
 

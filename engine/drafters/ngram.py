@@ -33,7 +33,7 @@ class NGramDrafter:
                 start = latest_continuation(np.asarray(text), s.longest_match, s.shortest_match)
             if start is None:
                 return None
-            return Step(request.certain(text[start + slot]), "n-gram", start + slot)
+            return request.copied(text[start + slot], "n-gram", start + slot)
 
         return chain(step, ids, request).as_one_step()
 

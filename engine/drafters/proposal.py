@@ -71,6 +71,11 @@ class DraftRequest:
         """The law (V,) of a drafter that would say `token` and nothing else."""
         return self._dial(one_hot(token, self.unigram))
 
+    def copied(self, token: int, source: str, origin: int | None = None) -> Step:
+        """The guess of a drafter that would say `token` and nothing else."""
+        known = token if self.settings.quality >= 100 else None
+        return Step(self.certain(token), source, origin, known)
+
     def draw(self, slot: int, law: Tensor) -> int:
         """Draw the guess of this slot from its law."""
         return pick(law, self.uniform(slot))
@@ -90,11 +95,15 @@ class DraftRequest:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One guess about to be drawn: its law (V,), and where it comes from (see `trace.Guess`)."""
+    """One guess about to be drawn: its law (V,), and where it comes from (see `trace.Guess`).
+
+    `token` is the guess where its law knows no other: then nothing need be drawn.
+    """
 
     law: Tensor
     source: str
     origin: int | None = None
+    token: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +163,8 @@ def chain(
         started = time.perf_counter()
         step = next_step(text, slot)
         if step is not None:
-            text.append(request.draw(slot, step.law))
+            drawn = request.draw(slot, step.law) if step.token is None else step.token
+            text.append(drawn)
             steps.append(step)
         seconds.append(time.perf_counter() - started)
         if step is None:

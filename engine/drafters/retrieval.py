@@ -40,19 +40,23 @@ class RetrievalDrafter:
         """A confident continuation of `text`, or None."""
         found = in_text(text)
         if found is not None:
-            return Step(request.certain(text[found]), "n-gram", found)
+            return request.copied(text[found], "n-gram", found)
         stores = {"store": self._store}
         if request.memory is not None:
             stores["memory"] = request.memory
         copied = in_stores(text, stores)
-        return None if copied is None else Step(request.certain(copied[0]), copied[1])
+        return None if copied is None else request.copied(*copied)
 
     def observe(self, ids: Sequence[int]) -> None:
         """Nothing to learn: the text itself is the memory."""
 
 
 class HybridDrafter:
-    """Memory where it is confident, a small model elsewhere; decided guess by guess."""
+    """Memory where it is confident, a small model elsewhere; decided guess by guess.
+
+    Where guesses stay unread, nobody knows the text to look up once the model has guessed: from
+    there it goes on alone until the round is decided.
+    """
 
     name = "hybrid"
 
@@ -65,6 +69,11 @@ class HybridDrafter:
         return self._model.context
 
     def propose(self, ids: Sequence[int], request: DraftRequest) -> Proposal:
+        if request.unread and request.settings.quality >= 100:  # else a copied guess is drawn too
+            copied = chain(lambda text, slot: self._memory.step(text, request), ids, request)
+            left = request.k - len(copied.tokens)
+            return self._model.go_on(copied, ids, request) if left else copied
+
         def step(text: list[int], slot: int) -> Step:
             return self._memory.step(text, request) or self._model.step(text, request)
 

@@ -20,6 +20,7 @@ from engine.drafters.eagle import EagleDrafter, EagleTreeDrafter
 from engine.drafters.medusa import MedusaDrafter, MedusaTreeDrafter
 from engine.drafters.model import LayerSkipDrafter, ModelDrafter
 from engine.drafters.ngram import NGramDrafter
+from engine.drafters.retrieval import HybridDrafter, RetrievalDrafter
 from engine.graphs import GraphKernel
 from engine.llama import Runner
 from engine.trace import Round, Settings
@@ -27,8 +28,9 @@ from engine.verification import Verdict, pick, verify
 from tests.engine import kit
 from tests.engine.kit import TINY, TINY_D, audit, header, session
 from tests.engine.runs import GREEDY, ORACLE, PROMPT
+from tests.engine.test_drafters import store
 from tests.engine.test_eagle import fused
-from tests.engine.test_graphs import Tape
+from tests.engine.test_graphs import Tape, ticking
 from tests.engine.test_medusa import heads
 
 CPU = torch.device("cpu")
@@ -315,6 +317,36 @@ def test_the_host_reads_once_a_round(monkeypatch, drafter, changes):
         run._commit(run.checked)
 
 
+@pytest.mark.parametrize("changes", [{}, {"repetition_penalty": 1.4}, {"quality": 50.0}], ids=str)
+def test_a_hybrid_copies_what_it_knows_and_leaves_its_model_s_guesses_unread(monkeypatch, changes):
+    """With the dial turned it is decided guess by guess, as elsewhere: a copy may be another."""
+    settings = replace(GREEDY, k=6, **changes)
+    alone = session(Runner(TINY), None, header(PROMPT, replace(settings, k=0)))
+    list(alone.rounds())
+    written = kit.committed(alone)
+    apart = [[*PROMPT, *written[:3], other] for other in (60, 61, 62)]  # nothing is likely next
+    memory = RetrievalDrafter(store(*apart, [*written[9:14], 0, *written[16:]]))
+    draft, target = Runner(TINY_D), recorded(same_bits=True)
+    model = ModelDrafter("model", draft)
+    hybrid = HybridDrafter(memory, model)
+    run = session(target, hybrid, header(PROMPT, settings), now=ticking())
+    stay_on_device(run)
+    rounds = []
+    while run.finished is None:
+        with counted(monkeypatch) as reads:
+            rounds.append(run.advance())
+        assert settings.quality < 100 or reads == [3 * len(rounds[-1].guesses) + 2]
+        audit(target, run.ids)
+        audit(draft, model._known)
+    assert kit.committed(run) == written
+    sources = [[guess.source for guess in made.guesses] for made in rounds]
+    assert settings.quality < 100 or ["model"] * 6 in sources
+    assert any("store" in each and each[-1] == "model" for each in sources), "both in one round"
+    for made in rounds:
+        assert len(made.draft_step_seconds) == len(made.guesses)
+        assert all(seconds > 0 for seconds in made.draft_step_seconds)
+
+
 def test_a_round_that_reads_more_is_noticed():
     run = run_of(WARM, "another model", on_device=False)
     with NoReads() as waits:
@@ -344,3 +376,7 @@ def test_laps_end_where_they_are_marked(monkeypatch):
     assert (laps.began, tuple(laps), len(laps)) == (10.0, (0.5, 0.5), 2)
     assert (laps[0], laps[:1]) == (0.5, (0.5,))
     assert Drawn(torch.tensor([1]), laps).drawn_at == 11.0
+    after = Laps(CPU, before=[3.0, 1.0], ahead=0.25)  # at 12
+    after.mark()
+    assert (tuple(after), len(after)) == ((3.0, 1.0, 0.75), 3)
+    assert Drawn(torch.tensor([1]), after).drawn_at == 12.0 + 0.5

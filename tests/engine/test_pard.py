@@ -237,8 +237,8 @@ class TableAhead(TableModel):
     """Laws of what lies ahead in a table: of the text known and of how far ahead, no more."""
 
     def ahead(self, ids: Sequence[int], count: int) -> Tensor:
-        self._ids.extend(ids)
-        return torch.stack([self._law((*self._ids, -n)).log() for n in range(count)])
+        self.forward(ids)
+        return torch.stack([self._law((*self._texts[-1], -n)).log() for n in range(count)])
 
 
 class TellsAnother(PardDrafter):
