@@ -13,7 +13,7 @@ from typing import Literal
 
 from engine.families import About
 from engine.trace import Emitted, Guess, Round, RunHeader, Token, join_text
-from visualizer.stage import pick
+from visualizer.stage import pick, tree
 from visualizer.stage.drafters import kind_of
 from visualizer.stage.layout import closing_role
 from visualizer.stage.text import visible
@@ -54,7 +54,8 @@ class Specimen:
 
     @property
     def position(self) -> int:
-        steps = self.round.accepted if self.slot == pick.EMITTED else self.slot
+        guessed = self.slot < len(self.round.guesses)
+        steps = tree.depths(self.round.parents)[self.slot] if guessed else self.round.accepted
         return self.round.position + steps
 
     @property
@@ -142,9 +143,7 @@ def _guess_known(each: Round, spans: RoundSpans, slot: int, t: float) -> Known:
         return "nothing"
     if t < spans.pulse.end:
         return "drafted"
-    judged = slot < len(spans.verdicts) and t >= spans.verdicts[slot].end
-    let_go = each.guesses[slot].verdict == "discarded" and t >= spans.crack.end
-    return "judged" if judged or let_go else "weighed"
+    return "judged" if t >= spans.fates[slot].end else "weighed"
 
 
 def _known(spans: RoundSpans, slot: int, t: float) -> Known:
@@ -199,9 +198,7 @@ def _guess_verdict(what: Specimen, guess: Guess) -> str:
     if what.known == "weighed":
         return "Weighed by the target; its verdict has not been read yet."
     if guess.verdict == "discarded" or guess.draw is None:
-        rejected = any(each.verdict == "rejected" for each in what.round.guesses)
-        why = "a guess before it was rejected" if rejected else "the text ended before it"
-        return f"Discarded, never judged: {why}."
+        return f"Discarded, never judged: {_never(what)}."
     accepted = guess.verdict == "accepted"
     greedy = what.round.settings.temperature == 0
     if guess.accept_prob >= 1.0:
@@ -216,7 +213,35 @@ def _guess_verdict(what: Specimen, guess: Guess) -> str:
     return f"{word}: the draw {guess.draw:.3f} is {sign} {guess.accept_prob:.3f}."
 
 
+def _never(what: Specimen) -> str:
+    """Why a guess was never judged."""
+    by = tree.sealed_by(what.round, what.slot)
+    if by is None:
+        return "the text ended before it"
+    other = what.round.guesses[by]
+    if other.verdict == "rejected":
+        return "a guess before it was rejected"
+    kin = "its" if by in tree.siblings(what.round, what.slot) else "an"
+    return f"{kin} elder sibling “{visible(other.token.text)}” passed"
+
+
+def kinship(what: Specimen) -> str:
+    """Where a guess stands in a tree; "" where nothing branches."""
+    each = what.round
+    if what.guess is None or not tree.branched(each):
+        return ""
+    before, others = each.parents[what.slot], tree.siblings(each, what.slot)
+    after = "the text" if before == tree.ROOT else f"“{visible(each.guesses[before].token.text)}”"
+    deep = tree.depths(each.parents)[what.slot] + 1
+    among = f"sibling {others.index(what.slot) + 1} of {len(others)}, " if len(others) > 1 else ""
+    return f"Depth {deep} of the tree: {among}after {after}."
+
+
 def _emitted_verdict(what: Specimen, emitted: Emitted) -> str:
+    if tree.branched(what.round):
+        if emitted.kind == "recovered":
+            return "Drawn from what the target still owed once every sibling was rejected."
+        return "The path ended at a leaf, and the same pass gave the law of one more token."
     if emitted.kind == "recovered":
         return "Drawn from the residual law, in the place of the rejected guess."
     if what.round.guesses:
@@ -224,10 +249,10 @@ def _emitted_verdict(what: Specimen, emitted: Emitted) -> str:
     return "Nobody guessed: the target wrote this token by itself."
 
 
-def rule(guess: Guess) -> str:
-    """The acceptance rule with this guess's numbers in it."""
+def rule(guess: Guess, wanted: str = "target") -> str:
+    """The acceptance rule with this guess's numbers in it; `wanted` names the target's law."""
     return (
-        f"min(1, target ÷ draft) = min(1, {prob(guess.target_prob)} ÷ {prob(guess.draft_prob)})"
+        f"min(1, {wanted} ÷ draft) = min(1, {prob(guess.target_prob)} ÷ {prob(guess.draft_prob)})"
         f" = {prob(guess.accept_prob)}"
     )
 

@@ -11,6 +11,7 @@ from visualizer.stage.frame import (
     BEAM,
     BLOCK,
     GLYPH,
+    RIBBON,
     SHATTER,
     SPHERE,
     Camera,
@@ -114,6 +115,51 @@ def labelled(solids, glyphs, word, x, z, width, color, **options):
     top = options.get("height", 1.0) + options.get("lift", 0.0)
     glyphs.extend(letters(word, x, height / 2 - 0.17, z + 0.425, 0.5, ink))
     glyphs.extend(letters(word, x, top + 0.005, z + 0.15, 0.42, ink, on_top=True))
+
+
+def tree():
+    """Guesses in lanes and the branches to them, in an open box: one has passed, one is refused."""
+    solids, glass, glyphs, ribbons = [], [], [], np.zeros(5, RIBBON)
+    words = [("the", 0, 0), ("light", 1, 0), ("is", 0, 1), ("travels", 1, 1), ("bends", 1, 2)]
+    for row, (word, column, lane) in enumerate(words):
+        x, y, z = -1.6 + 2.7 * column, 0.88 * lane, 0.9 - 0.94 * lane
+        options = {"alpha": 0.2, "edge": (*(1.5 * c for c in GUESS[:3]), 1.0), "lift": y}
+        rows, color = glass, GUESS
+        if word == "is":
+            rows, color, options["alpha"] = solids, COMMITTED, 1.0
+        if word == "the":
+            color, options["crack"] = REJECTED, 0.8
+        rows.append(block(x, z, 1.7, color, **options))
+        glyphs.extend(letters(word, x, y + 0.33, z + 0.425, 0.5, TEXT))
+        if column == 0:
+            start = (-3.1, 0.5, 0.9)
+        else:
+            start = (-0.75, 0.5 + 0.88 * (lane > 0), 0.9 - 0.94 * (lane > 0))
+        end = (x - 0.85, y + 0.5, z)
+        for name, value in (
+            ("start", start),
+            ("rise", (start[0] + 0.4, *start[1:])),
+            ("fall", (end[0] - 0.4, *end[1:])),
+            ("end", end),
+            ("width", 0.07 if word == "is" else 0.04),
+            ("span", (0.0, 1.0)),
+            ("color", (*(REJECTED if word == "the" else GUESS)[:3], 0.8)),
+        ):
+            ribbons[name][row] = value
+    box = block(-0.25, -0.04, 5.5, BOX, height=3.0, alpha=0.07, edge=(*BOX[:3], 0.95), fill=1.0)
+    box["half"][2] = 1.6
+    plain = frame("drop")
+    return Frame(
+        camera=Camera((0.6, 7.0, 11.5), (0.0, 1.1, 0.0), 0.55, 0.5, 60.0),
+        lighting=DARK,
+        focus=plain.focus,
+        focus_radius=plain.focus_radius,
+        solids=np.array(solids, BLOCK),
+        glass=np.array(glass, BLOCK),
+        boxes=np.array([box], BLOCK),
+        ribbons=ribbons,
+        glyphs=np.array(glyphs, GLYPH),
+    )
 
 
 def frame(moment="verify", camera="default", lighting=DARK, age=0.35):

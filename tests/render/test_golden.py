@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import moderngl
 import numpy as np
@@ -21,7 +22,7 @@ from visualizer.render.renderer import Renderer
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 SIZE = (480, 270)
-CASES = {
+CASES: dict[str, tuple[Any, ...]] = {
     "drop": ("drop", "default", sample.DARK),
     "verify": ("verify", "default", sample.DARK),
     "fill": ("fill", "side", sample.DARK),
@@ -29,6 +30,7 @@ CASES = {
     "shatter": ("shatter", "default", sample.DARK),
     "land": ("land", "top", sample.DARK),
     "verify-light": ("verify", "default", sample.LIGHT),
+    "tree": (),
 }
 FLAT_TOLERANCE = 4  # of 255, where the picture is smooth
 MEAN_TOLERANCE = 1.0  # of 255, over the whole picture
@@ -38,8 +40,7 @@ MEAN_TOLERANCE = 1.0  # of 255, over the whole picture
 def test_picture_equals_its_golden(gl: moderngl.Context, name: str) -> None:
     if not is_software(gl):
         pytest.skip("goldens are made by the software rasteriser")
-    moment, camera, lighting = CASES[name]
-    frame = sample.frame(moment, camera, lighting)
+    frame = sample.tree() if name == "tree" else sample.frame(*CASES[name])
     renderer = Renderer(gl, SIZE, "software")
     renderer.draw(frame)
     first = renderer.pixels()

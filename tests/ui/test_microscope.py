@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from show import ScriptedSource, Stage, hand_run
 
+from engine import codec
 from engine.trace import EngineState
 from scenes import CATALOG
 from visualizer import actions as act
@@ -193,3 +195,41 @@ def test_every_written_token_is_found_by_its_position() -> None:
     assert microscope.written_at(LINE, RUN.rounds[0].position - 1) == 0, "the prompt"
     last = RUN.rounds[-1]
     assert microscope.written_at(LINE, last.position + len(last.committed)) == 0
+
+
+TREE = codec.read_run(Path(__file__).parents[1] / "data" / "tree.jsonl")
+TREE_LINE = CATALOG[0].timeline(TREE)
+
+
+def tree_look(index: int, slot: int, t: float = 1e9) -> Specimen:
+    found = specimen(TREE_LINE, TREE.header, pick.encode(index, slot), t)
+    assert found is not None
+    return found
+
+
+def test_a_guess_of_a_tree_knows_its_place_and_its_kin() -> None:
+    assert microscope.kinship(tree_look(3, 7)) == (
+        "Depth 3 of the tree: sibling 2 of 2, after “waited”."
+    )
+    assert microscope.kinship(tree_look(3, 2)) == "Depth 2 of the tree: after “↵”."
+    assert microscope.kinship(tree_look(2, 1)) == "", "like a chain"
+    assert tree_look(3, 7).position == TREE.rounds[3].position + 2
+    first, younger = (TREE.rounds[5].guesses[slot] for slot in (0, 3))
+    owed = {each.token.text: each.prob for each in younger.target_law.top}
+    assert not {" it", " I"} & set(owed), "elder siblings are no longer owed"
+    assert {" it", " I"} <= {each.token.text for each in first.target_law.top}
+
+
+def test_what_was_never_judged_says_why() -> None:
+    assert "a guess before it was rejected" in microscope.verdict(tree_look(3, 2))
+    assert "its elder sibling “the” passed" in microscope.verdict(tree_look(4, 1))
+    assert "an elder sibling “the” passed" in microscope.verdict(tree_look(4, 6))
+    assert "its elder sibling “<|im_end|>” passed" in microscope.verdict(tree_look(6, 5))
+
+
+def test_a_tree_tells_nothing_before_its_time() -> None:
+    spans = TREE_LINE.spans[3]
+    for slot in range(8):
+        fate = spans.fates[slot]
+        assert tree_look(3, slot, fate.end - 1e-6).known != "judged"
+        assert tree_look(3, slot, fate.end).known == "judged"

@@ -87,6 +87,15 @@ def _lane_of(found: Sequence[int], parent: int) -> int:
     return 0 if parent == ROOT else found[parent]
 
 
+def walk(parents: Sequence[int], start: int = ROOT) -> list[int]:
+    """All guesses, each followed by the ones after it: the order of an indented table."""
+    found: list[int] = []
+    for slot, parent in enumerate(parents):
+        if parent == start:
+            found += [slot, *walk(parents, slot)]
+    return found
+
+
 def siblings(each: Round, slot: int) -> tuple[int, ...]:
     """The guesses after the same text as guess `slot`, itself among them, eldest first."""
     parent = each.parents[slot]

@@ -8,7 +8,7 @@ from engine.trace import Candidate, Emitted, Guess
 from visualizer import actions as act
 from visualizer import microscope as facts
 from visualizer.microscope import Specimen, prob
-from visualizer.stage import pick
+from visualizer.stage import pick, tree
 from visualizer.stage.layout import closing_role
 from visualizer.stage.text import visible
 from visualizer.stage.theme import EMBLEMS
@@ -79,21 +79,28 @@ def _head(ui: Ui, what: Specimen) -> None:
 def _guess(ui: Ui, what: Specimen, guess: Guess) -> None:
     _chip(ui, what)
     widgets.wrapped(facts.verdict(what), ui.style.ink(what.role))
+    if facts.kinship(what):
+        _note(ui, facts.kinship(what))
     weighed = what.known in ("weighed", "judged")
+    elder = tree.elder(what.round, what.slot)
+    wanted = "still owed" if elder else "target"
     if weighed:
         _space(ui, 2)
         laws.number_line(ui, guess.accept_prob, guess.draw if what.known == "judged" else None)
-        _note(ui, facts.rule(guess))
+        _note(ui, facts.rule(guess, wanted))
     _section(ui, "What each thought of it")
     drafted = Candidate(guess.token, guess.draft_prob)
     title = f"draft law {prob(guess.draft_prob)}"
     columns = [Column(title, guess.draft_law, "guess", drafted)]
     if weighed:
-        title, wanted = f"target law {prob(guess.target_prob)}", guess.target_prob
-        columns.append(Column(title, guess.target_law, "target", Candidate(guess.token, wanted)))
+        title = f"{wanted if elder else 'target law'} {prob(guess.target_prob)}"
+        asked = Candidate(guess.token, guess.target_prob)
+        columns.append(Column(title, guess.target_law, "target", asked))
     laws.side_by_side(ui, tuple(columns), {guess.token.id: what.role})
     if what.round.settings.temperature == 0:
         _note(ui, "At temperature 0 a law is one token: the likeliest one.")
+    if weighed and elder:
+        _elders(ui, what, guess, elder)
     if guess.verdict == "rejected" and what.known == "judged":
         _residual(ui, what)
     _section(ui, "Where it came from")
@@ -102,10 +109,25 @@ def _guess(ui: Ui, what: Specimen, guess: Guess) -> None:
         _note(ui, facts.milliseconds(what))
 
 
+def _elders(ui: Ui, what: Specimen, guess: Guess, elder: tuple[int, ...]) -> None:
+    """What the target wanted at first, and what the refusal of elder siblings leaves of it."""
+    _section(ui, "What elder siblings leave of it")
+    others = [what.round.guesses[slot] for slot in elder]
+    laws.side_by_side(
+        ui,
+        (
+            Column("target law", others[0].target_law, "target"),
+            Column("still owed", guess.target_law, "target"),
+        ),
+        {**{each.token.id: "rejected" for each in others}, guess.token.id: what.role},
+    )
+    _note(ui, "Each refusal takes a draft law off it; the rest is made to sum to 1.")
+
+
 def _residual(ui: Ui, what: Specimen) -> None:
     """The law of the token that takes a rejected one's place, and which it was once it landed."""
-    emitted = what.round.emitted
-    if emitted is None or emitted.kind != "recovered":
+    emitted, last = what.round.emitted, (tree.ROOT, *what.round.path)[-1]
+    if emitted is None or emitted.kind != "recovered" or what.round.parents[what.slot] != last:
         return
     _section(ui, "What took its place" if what.landed else "What will take its place")
     drawn = Candidate(emitted.token, emitted.prob) if what.landed else None
@@ -198,7 +220,7 @@ def _chip(ui: Ui, what: Specimen) -> None:
 
 
 def _check(ui: Ui, what: Specimen) -> None:
-    each = what.round
+    each, branched = what.round, tree.branched(what.round)
     flags = imgui.TableFlags_.row_bg | imgui.TableFlags_.sizing_stretch_prop
     with widgets.font(ui.style, SMALL_SIZE):
         if imgui.begin_table("check", 6, flags):
@@ -207,8 +229,9 @@ def _check(ui: Ui, what: Specimen) -> None:
                 imgui.table_setup_column(title, imgui.TableColumnFlags_.width_stretch, 1.2)
             imgui.table_setup_column("", imgui.TableColumnFlags_.width_stretch, 0.5)
             imgui.table_headers_row()
-            for slot in range(len(each.guesses)):
-                _check_row(ui, what, slot)
+            deep = tree.depths(each.parents) if branched else (0,) * len(each.guesses)
+            for slot in tree.walk(each.parents):
+                _check_row(ui, what, slot, deep[slot])
             imgui.end_table()
     ui.mark("check")
     if each.emitted is not None and what.landed:
@@ -216,19 +239,25 @@ def _check(ui: Ui, what: Specimen) -> None:
         word = widgets.legible(visible(each.emitted.token.text))
         kind = "Correction" if role == "correction" else "Bonus"
         widgets.wrapped(f"{kind} {EMBLEMS.get(role, '')} “{word}”", ui.style.ink(role))
-    _note(ui, "Accepted when draw × draft < target; after the first rejection nothing is judged.")
+    tried = (
+        "siblings are tried from the top, for what elder ones leave"
+        if branched
+        else ("after the first rejection nothing is judged")
+    )
+    _note(ui, f"Accepted when draw × draft < target; {tried}.")
     if what.known == "judged":
         _note(ui, facts.milliseconds(what))
 
 
-def _check_row(ui: Ui, what: Specimen, slot: int) -> None:
+def _check_row(ui: Ui, what: Specimen, slot: int, deep: int) -> None:
+    """One guess; in a tree it stands under the one it follows, `deep` steps in."""
     guess, known = what.round.guesses[slot], what.guesses_known[slot]
     weighed, judged = known in ("weighed", "judged"), known == "judged"
     imgui.table_next_row()
     imgui.table_next_column()
     word = widgets.legible(visible(guess.token.text)) if known != "nothing" else "…"
     flags = imgui.SelectableFlags_.span_all_columns
-    if imgui.selectable(f"{word}##{slot}", False, flags)[0]:
+    if imgui.selectable(f"{'    ' * deep}{word}##{slot}", False, flags)[0]:
         ui.emit(act.Select(pick.encode(what.round.index, slot)))
     draw = f"{guess.draw:.3f}" if judged and guess.draw is not None else "–"
     cells = (
