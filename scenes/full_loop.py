@@ -69,7 +69,7 @@ def compose(trace: Trace, timeline: Timeline, t: float, view: View) -> Frame:
     """Return the picture of time `t`."""
     moment = _moment(timeline, t, view)
     camera = _camera(timeline, t, view, moment.stand)
-    steep = float(np.clip((pitch_of(camera) - 0.75) / 0.3, 0.0, 1.0))
+    steep = min(max((pitch_of(camera) - 0.75) / 0.3, 0.0), 1.0)
     moment = replace(moment, faces=(1.0 - steep, steep))
     parts = Parts()
     _text_so_far(parts, moment)

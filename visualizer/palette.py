@@ -28,6 +28,8 @@ _ENDING = ".jsonl"
 SHOT_SIZES = ((1920, 1080), (3840, 2160), (7680, 4320))
 """Offered for screenshots; any other can be typed."""
 
+_KNOWN = {(3840, 2160): ", 4K", (7680, 4320): ", 8K"}
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -83,7 +85,7 @@ def commands(
 
 
 def _shot_size(size: tuple[int, int] | None) -> Entry:
-    shown = "as the window" if size is None else "{}x{}".format(*size)
+    shown = "as the window" if size is None else "{}x{}{}".format(*size, _KNOWN.get(size, ""))
     return Entry(f"Screenshot size: {shown}", "", act.ChooseShotSize(size))
 
 

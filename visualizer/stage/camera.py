@@ -168,6 +168,7 @@ def _swing(camera: Camera) -> tuple[float, float, float]:
     return atan2(x, z), atan2(y, flat), hypot(flat, y)
 
 
+@lru_cache(maxsize=16)
 def pitch_of(camera: Camera) -> float:
     """Angle of the camera above the ground, radians."""
     return _swing(camera)[1]
