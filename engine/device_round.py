@@ -123,11 +123,13 @@ def chain(
     request: DraftRequest,
     source: str = "model",
     known: Proposal | None = None,
+    one_step: bool = False,
 ) -> Proposal:
     """Draw k guesses after `text` without reading them (as `proposal.chain` does reading).
 
     `feed` takes ids after those the model holds, `ids` first and then one guess at a time, and
     returns the logits (V,) of what follows. The first guesses may be `known`: fewer than k.
+    All are timed as `one_step` where the first brings what the others need.
     """
     device, penalty = request.unigram.device, request.settings.repetition_penalty
     known = known or Proposal()
@@ -146,7 +148,8 @@ def chain(
         fed = tokens[-1].clamp(min=0)
         if seen is not None:
             seen = seen.index_fill(0, fed, True)
-        laps.mark()
+        if not one_step or number == len(slots) - 1:
+            laps.mark()
     return Proposal(
         tokens=Drawn(torch.cat(tokens), laps),
         laws=tuple(laws),

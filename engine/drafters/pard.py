@@ -12,15 +12,18 @@ held. The truly read rows before them stay.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
+from engine import device_round
 from engine.drafters.eagle import RowsKernel
 from engine.drafters.model import ModelDrafter
 from engine.drafters.proposal import DraftRequest, Proposal, Step, chain, common_prefix
 from engine.llama import Runner, Weights
+from engine.sending import sent
 
 
 class MaskRunner(Runner):
@@ -44,7 +47,7 @@ class MaskRunner(Runner):
         """
         self._branches_with(len(ids) + count - 1)  # is there room?
         table = self.weights.embedding
-        known = table[torch.as_tensor(ids, device=table.device)]
+        known = table[sent(ids, table.device)]
         places = torch.arange(count - 1, device=table.device).clamp(max=len(self._masks) - 1)
         rows = torch.cat([known, self._masks[places]])
         hidden = self._rows.hidden_of(rows, self.length, self.cache)
@@ -63,14 +66,19 @@ class PardDrafter(ModelDrafter):
 
     def propose(self, ids: Sequence[int], request: DraftRequest) -> Proposal:
         self._keep(common_prefix(self._known, ids[:-1]))
-        logits = request.unigram.new_empty(0)
+        logits = self._said(ids[len(self._held) :], request.k)
+        sources = ("model", *("mask",) * (request.k - 1))
+        if request.unread:
+            drawn = device_round.chain(lambda _: next(logits), (), ids, request, one_step=True)
+            return replace(drawn, sources=sources)
 
         def step(text: list[int], slot: int) -> Step:
-            nonlocal logits
-            if slot == 0:
-                missing = text[len(self._held) :]
-                logits = self._masked.ahead(missing, request.k)
-                self._held.extend(missing)
-            return Step(request.law(logits[slot], text), "mask" if slot else "model")
+            return Step(request.law(next(logits), text), sources[slot])
 
         return chain(step, ids, request).as_one_step()
+
+    def _said(self, missing: Sequence[int], count: int) -> Iterator[Tensor]:
+        """The logits (V,) of each token ahead; the pass is made when the first is wanted."""
+        logits = self._masked.ahead(missing, count)
+        self._held.extend(missing)
+        yield from logits

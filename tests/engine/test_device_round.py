@@ -20,6 +20,7 @@ from engine.drafters.eagle import EagleDrafter, EagleTreeDrafter
 from engine.drafters.medusa import MedusaDrafter, MedusaTreeDrafter
 from engine.drafters.model import LayerSkipDrafter, ModelDrafter
 from engine.drafters.ngram import NGramDrafter
+from engine.drafters.pard import PardDrafter
 from engine.drafters.retrieval import HybridDrafter, RetrievalDrafter
 from engine.graphs import GraphKernel
 from engine.llama import Runner
@@ -32,6 +33,7 @@ from tests.engine.test_drafters import store
 from tests.engine.test_eagle import fused
 from tests.engine.test_graphs import Tape, ticking
 from tests.engine.test_medusa import heads
+from tests.engine.test_pard import masked
 
 CPU = torch.device("cpu")
 NEAR_ONE = 1 - 2.0**-53
@@ -164,6 +166,7 @@ DRAFTERS = {
     "n-gram": lambda target: NGramDrafter(),
     "EAGLE": lambda target: EagleDrafter("eagle", fused()),
     "Medusa": lambda target: MedusaDrafter(heads()),
+    "PARD": lambda target: PardDrafter("pard", masked()),
 }
 
 
