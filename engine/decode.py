@@ -4,11 +4,14 @@
 checks it in one target pass, keeps what `verify` says, and returns the round with all its
 evidence. Before every round the target's cache holds the whole text but its last token: that
 token is fed together with the guesses, so a round is one pass whatever was accepted before.
+Guesses may be a tree: each then sees its own branch only, and the branch that is accepted is
+kept as the text.
 
 What is measured is drafting and verification. Reading a drawn token on the host ends each
 measured span and waits for the device. Evidence is timed apart. After an idle pause one pass is
 made and thrown away, so that no rate contains a processor waking up. On a CUDA device the host
-reads once a round, and what it reads ends the round's one span (`device_round`).
+reads once a round, and what it reads ends the round's one span (`device_round`); only a tree,
+which grows by what was drawn, is read as it grows.
 
 Knows no model by name, no text encoding beyond `Vocabulary`, and no pictures.
 """

@@ -59,6 +59,10 @@ class Guess:
     of the text it was copied from, when the drafter copies. `source` names the part of the
     drafter that proposed it ("n-gram", "store", "model", …). In a tree `parent` is the slot of
     the guess it follows, -1 for the text itself; None in a chain, where it follows the one before.
+
+    `target_law` and `target_prob` are what the guess is tested against: the target's own law at
+    its place or, for a younger sibling, what its elder ones leave of it when they are refused.
+    `accept_prob` is its chance of passing when it is judged.
     """
 
     token: Token
