@@ -127,14 +127,16 @@ class App:
     def draw_with(self, renderer: Renderer, panels: bool) -> None:
         """Draw this moment into another renderer's picture: of its size, at its quality.
 
-        Panels keep their share of the height. What is pressed in them meanwhile is the window's.
+        Panels keep their share of the height; passing messages are left out. What is pressed in
+        the panels meanwhile is the window's.
         """
-        kept, ratio = self.renderer, self._ratio
+        kept, ratio, told = self.renderer, self._ratio, self._message_left
+        self._message_left = 0.0
         self.renderer, self._ratio = renderer, ratio * renderer.size[1] / kept.size[1]
         try:
             self.draw(panels=panels)
         finally:
-            self.renderer, self._ratio = kept, ratio
+            self.renderer, self._ratio, self._message_left = kept, ratio, told
 
     def passes(self) -> dict[str, float]:
         """Draw the stage of this moment once more and say how many seconds each pass took."""
@@ -392,7 +394,7 @@ class App:
                 resumable=feed.can_resume,
             ),
             prompts=self._options.prompts,
-            profile=self.profile,
+            profile=self.profile if state.ui_visible else (),
             message=self._message if self._message_left > 0 else "",
             renderer=str(self.renderer.context.info["GL_RENDERER"]),
             specimen=self._specimen(state.selected),
