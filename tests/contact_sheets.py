@@ -5,12 +5,14 @@
     python tests/contact_sheets.py assets/runs/NAME.jsonl --out docs --size 3840x2160 --crop 0.25 \
         --suffix=-4k
     python tests/contact_sheets.py RUN.jsonl OTHER.jsonl … --out docs --drafters
+    python tests/contact_sheets.py RUN.jsonl --out docs --strip trees --rounds 22
 
 One sheet a theme: a row for every beat of the chosen rounds, a column for each camera. With
 ``--looks`` one sheet in all: the first chosen round's pass, a row for every theme and a column
 for every camera. Drawn by the very code of the window and the recorder, panels included. With
 ``--crop`` only that share of the sides around the round, pixel for pixel. With
-``--drafters`` one still of each run, without panels: its guesses have just been made.
+``--drafters`` one still of each run, without panels: its guesses have just been made. With
+``--strip`` rounds beat after beat in one camera, without panels: the sheet has that name.
 """
 
 from __future__ import annotations
@@ -93,11 +95,12 @@ def column(
     rounds: Sequence[int],
     phases: Sequence[str] = (),
     crop: float = 1.0,
+    panels: bool = True,
 ) -> Stills:
     """The stills of one camera in one theme."""
     renderer = Renderer(context, size, "medium")
     overlay = Overlay()
-    options = RecordOptions(out=Path(), theme=look[0], preset=look[1])
+    options = RecordOptions(out=Path(), theme=look[0], preset=look[1], ui_visible=panels)
     app = still_app(renderer, overlay, scene_named(CATALOG, "full-loop"), trace, options)
     pictures = stills(app, rounds, phases, crop)
     app.close()
@@ -139,6 +142,20 @@ def gallery(runs: Sequence[Path], width: int) -> Image.Image:
     return whole
 
 
+def strip(
+    trace: Trace,
+    look: tuple[str, Preset],
+    size: tuple[int, int],
+    rounds: Sequence[int],
+    crop: float,
+) -> Image.Image:
+    """Rounds beat after beat in one camera, row by row, without panels."""
+    context = create_context()
+    fonts.lend()
+    pictures = column(context, trace, look, size, rounds, crop=crop, panels=False)
+    return sheet([pictures[start::COLUMNS] for start in range(COLUMNS)])
+
+
 def sheet(columns: Sequence[Stills]) -> Image.Image:
     """Columns of pictures, side by side."""
     width, height = columns[0][0].size
@@ -158,6 +175,7 @@ def main() -> None:
     parser.add_argument("--rounds", nargs="+", type=int, default=[3])
     parser.add_argument("--looks", action="store_true", help="every theme by every camera")
     parser.add_argument("--drafters", action="store_true", help="a still of each run")
+    parser.add_argument("--strip", metavar="NAME", help="the rounds in the first camera and theme")
     parser.add_argument("--size", default="1280x720")
     parser.add_argument("--crop", type=float, default=1.0, help="keep this share of the sides")
     parser.add_argument("--suffix", default="", help="of the sheets' names")
@@ -167,6 +185,15 @@ def main() -> None:
     if options.drafters:
         path = options.out / "drafters.webp"
         gallery(options.run, options.width).save(path, quality=80)
+        print(path)
+        return
+    if options.strip:
+        look = options.themes[0], options.cameras[0]
+        run = read_run(options.run[0])
+        whole = strip(run, look, (width, height), options.rounds, options.crop)
+        whole.thumbnail((options.width, 100_000), Image.Resampling.LANCZOS)
+        path = options.out / f"{options.strip}.webp"
+        whole.save(path, quality=80)
         print(path)
         return
     if len(options.run) > 1:

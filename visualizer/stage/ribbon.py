@@ -27,7 +27,7 @@ Rows = NDArray[np.void]
 
 DIMMED = 0.27  # of the way into the background, for each line of age
 START = 7.0  # the ribbon's newest line lies so far behind the line in front,
-CLEAR = 3.4  # or so much further, behind a tree,
+CLEAR = 4.6  # or so much further, behind a tree,
 STEP = 0.50  # and each older one this much further
 TILE_DEPTH = 0.36
 TILE_INK = 0.36  # opacity
