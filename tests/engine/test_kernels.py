@@ -318,3 +318,17 @@ def test_the_real_target_writes_the_same_at_every_width(target_folder: Path) -> 
         runner.rollback(0)
         parts = [runner.forward(prompt[at : at + width]) for at in range(0, len(prompt), width)]
         assert torch.cat(parts).equal(logits)
+
+
+def test_the_real_target_gives_a_branch_the_bits_of_the_text(target_folder: Path) -> None:
+    weights = Weights.load(target_folder)
+    team = kernels.choose("cpu", torch.float32, 1)
+    runner, straight = team.runner(weights, 128), team.runner(weights, 128)
+    prompt = [1, 9690, 198, 2683, 359, 253, 5356, 5646, 11173, 3365, 3511]
+    for each in (runner, straight):
+        each.forward(prompt)
+    shape = (-1, -1, 0, 0, 1, 3)
+    tree = runner.forward([30, 28, 284, 338, 260, 28, 30], parents=rows_of(shape, len(prompt)))
+    chains = by_paths(straight, 30, [28, 284, 338, 260, 28, 30], shape)
+    assert tree.equal(chains[0])
+    assert runner.hidden[len(prompt) : runner.length].equal(chains[1])
