@@ -197,7 +197,7 @@ class App:
                 self.say(_REMEMBERED[self.state.remember])
             self._furniture = self._furniture.after(before, self.state)
             if isinstance(action, act.ToggleShotAlpha | act.ChooseShotSize):
-                self.say(_shots(self.state))
+                self.say(self.state.shots)
         elif isinstance(action, ClockAction):
             speed = self.clock.speed
             self.clock = carried_out(self.clock, action, self._timeline, self.end)
@@ -443,9 +443,3 @@ class App:
 
     def close(self) -> None:
         self._pass.release()
-
-
-def _shots(state: ViewState) -> str:
-    """What screenshots will be like."""
-    size = "{}x{}".format(*state.shot_size) if state.shot_size else "as large as the window"
-    return f"Screenshots: {size}, {'transparent' if state.shot_alpha else 'with the stage'}"

@@ -84,6 +84,12 @@ class ViewState:
     settings: Settings = field(default_factory=Settings)
     prompt: PromptDraft = field(default_factory=PromptDraft)
 
+    @property
+    def shots(self) -> str:
+        """What screenshots will be like, in words."""
+        size = "{}x{}".format(*self.shot_size) if self.shot_size else "as large as the window"
+        return f"Screenshots: {size}, {'transparent' if self.shot_alpha else 'with the stage'}"
+
 
 def reduce(state: ViewState, action: act.ViewAction) -> ViewState:
     """Return the state after `action`; every value is kept within its range."""
