@@ -33,7 +33,7 @@ from visualizer.stage.scene import Scene
 from visualizer.stage.schedule import BRISKEST
 from visualizer.stage.timeline import Timeline
 from visualizer.stage.view import View
-from visualizer.state import Gallery, PromptDraft, ViewState, left, reduce
+from visualizer.state import Gallery, PromptDraft, left, reduce
 from visualizer.ui.layout import Layout, arrange
 from visualizer.ui.model import EngineView, UiModel
 from visualizer.ui.overlay import Cursor, Overlay
