@@ -213,7 +213,9 @@ def runs_folder() -> Path:
 def replies_folder() -> Path:
     """Where replies are remembered: ``VERIFYBOX_REPLIES``, or a folder beside the runs."""
     chosen = os.environ.get("VERIFYBOX_REPLIES")
-    return Path(chosen).expanduser().absolute() if chosen else runs_folder().with_name("replies")
+    if chosen:
+        return Path(os.path.expanduser(chosen)).absolute()
+    return runs_folder().with_name("replies")
 
 
 def live_source(args: argparse.Namespace) -> LiveSource:

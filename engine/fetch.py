@@ -75,7 +75,7 @@ SOURCES = {
 def cache_root() -> Path:
     """Folder that holds every model: ``VERIFYBOX_CACHE``, or the platform's user cache."""
     if chosen := os.environ.get("VERIFYBOX_CACHE"):
-        return Path(chosen).expanduser().absolute()
+        return Path(os.path.expanduser(chosen)).absolute()
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("verifybox", appauthor=False))

@@ -90,9 +90,14 @@ class Replies:
             return Kept(mark, rows[-1][0] if rows else number, tuple(ids for _, ids in rows))
 
         self.notice = ""
-        if not self.path.exists():
+        without = "Earlier replies are not looked up"
+        try:
+            if not self.path.exists():
+                return Kept()
+        except OSError as error:  # nobody may look, or no folder can have such a name
+            self.notice = f"{without}: {error.strerror or error}."
             return Kept()
-        return self._on_file(read, "Earlier replies are not looked up") or Kept()
+        return self._on_file(read, without) or Kept()
 
     def _on_file(self, deal: Callable[[sqlite3.Connection], T], without: str) -> T | None:
         """What `deal` makes of the open file; None where it cannot be had, and `notice` says so."""

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from test_suffix_index import ask
 
 import main
-from engine import assembly, commands, replies, source, terminal, worker
+from engine import assembly, commands, fetch, replies, source, terminal, worker
 from engine.codec import Message
 from engine.config import EngineConfig
 from engine.decode import Session
@@ -204,6 +204,26 @@ def test_a_folder_that_cannot_be_had_is_one_sentence(path):
     assert store.notice.startswith("This reply is not remembered: ")
     assert store.notice.endswith(".")
     assert held(store) == []
+
+
+def test_a_folder_nobody_can_look_into_costs_the_memory_and_not_the_run(tmp_path):
+    path = tmp_path / ("a" * 300) / f"one{ENDING}"
+    memory = Memory(Replies(path), 100)
+    assert len(memory.recall()) == 0
+    assert memory.notice == "Earlier replies are not looked up: File name too long."
+    memory.keep([1, 2, 3])
+    assert memory.notice == "This reply is not remembered: File name too long."
+
+
+@pytest.mark.parametrize(
+    ("variable", "folder"),
+    [("VERIFYBOX_REPLIES", commands.replies_folder), ("VERIFYBOX_CACHE", fetch.cache_root)],
+)
+def test_the_home_of_nobody_is_a_folder_like_another(monkeypatch, variable, folder):
+    monkeypatch.setenv(variable, "~nobody-of-that-name/there")
+    assert folder() == Path.cwd() / "~nobody-of-that-name" / "there"
+    monkeypatch.setenv(variable, "~/there")
+    assert folder() == Path.home() / "there"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="limits of a process are POSIX")
