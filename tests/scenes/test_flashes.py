@@ -109,13 +109,17 @@ TREES = [
 def test_refused_siblings_flash_at_most_three_times_a_second(
     gl: moderngl.Context, view: View, speed: float
 ) -> None:
-    """A round in which sibling after sibling bursts, seen from close by."""
+    """Rounds in which many siblings burst, together and depth after depth, from close by."""
     run = codec.read_run(ROOT / "tests/data/tree.jsonl")
-    refused = replace(run, rounds=(replace(run.rounds[5], index=0),))
-    spans = full_loop.timeline(refused).spans[0]
-    watched = replace(view, fast=speed > BRISKEST)
-    start, seconds = spans.close.start, (spans.end - spans.close.start) / speed
-    assert most_flashes(strip_of(gl, refused, watched, speed, seconds, start), FPS) <= 3.0
+    wide = replace(run.rounds[5], index=0)
+    pairs = (-1, -1, 1, 1, 3, 3, 5, 5, 7, 7)  # the younger of two passes, five times over
+    deep = runs.make_tree(0, pairs, [" so"] * 10, (1, 3, 5, 7, 9), " on", wide.settings)
+    for each in (wide, deep):
+        refused = replace(run, rounds=(each,))
+        spans = full_loop.timeline(refused).spans[0]
+        watched = replace(view, fast=speed > BRISKEST)
+        start, seconds = spans.close.start, (spans.end - spans.close.start) / speed
+        assert most_flashes(strip_of(gl, refused, watched, speed, seconds, start), FPS) <= 3.0
 
 
 def test_pulses_that_come_too_fast_are_found(gl: moderngl.Context) -> None:
