@@ -1,4 +1,4 @@
-"""What a drafter is: something that proposes a chain of tokens and learns what became of it.
+"""What a drafter is: something that proposes a chain or tree and learns what became of it.
 
 A drafter has two verbs. `propose` gets the committed ids and returns at most k guesses, each
 with the very law it was drawn from. `observe` gets the committed ids at the start of a run,

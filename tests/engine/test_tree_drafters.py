@@ -19,7 +19,7 @@ from engine.drafters.eagle import EagleDrafter, EagleTreeDrafter, FusedRunner, b
 from engine.drafters.medusa import Heads, MedusaDrafter, MedusaTreeDrafter
 from engine.drafters.proposal import Drafter, DraftRequest, Proposal
 from engine.drafters.tree import HOPE, Tree, grow
-from engine.llama import Runner
+from engine.llama import Runner, TorchKernel
 from engine.sampling import Draws, penalise
 from engine.trace import Settings
 from engine.verification import ROOT, check_tree, verify_tree
@@ -27,7 +27,7 @@ from tests.engine import kit
 from tests.engine.enumeration import Chances, Text, difference, extend, near
 from tests.engine.kit import TINY, TINY_VOCAB, header, session
 from tests.engine.runs import GREEDY, ORACLE, PROMPT, essence
-from tests.engine.test_eagle import audit, features_of, fused
+from tests.engine.test_eagle import FUSION, LAYER, audit, features_of, fused
 from tests.engine.test_medusa import heads
 
 LETTERS = 3
@@ -131,6 +131,15 @@ LAWS = list(itertools.product((0.0, 0.7), (100.0, 40.0, 0.0)))
 @pytest.mark.parametrize("k", [1, 2, 4])
 def test_whatever_tree_is_grown_the_text_has_the_target_s_law(temperature, quality, k):
     assert error(grown, k, temperature=temperature, quality=quality) < 1e-6
+
+
+@pytest.mark.parametrize(
+    "shaped", [{"top_k": 1}, {"top_p": 0.5}, {"min_p": 0.6}, {"repetition_penalty": 3.0}], ids=str
+)
+def test_whatever_filters_shape_the_laws_of_siblings(shaped):
+    """A sibling's law is filtered among what its elder ones left, and stated so."""
+    for quality in (100.0, 40.0):
+        assert error(grown, 3, temperature=0.9, quality=quality, **shaped) < 1e-6
 
 
 def letter_heads() -> Heads:
@@ -480,6 +489,46 @@ def test_greedy_text_is_the_target_s_own_while_k_changes_and_rounds_are_taken_ba
     drafted += sum(len(made.guesses) for made in run.rounds())
     assert drafted > 0
     assert kit.committed(run)[:36] == ORACLE[:36]
+
+
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("k", [1, 3, 8])
+def test_exactly_n_tokens_and_no_guess_of_no_use(which, k):
+    """B28 for trees, whose nodes might all be of one branch."""
+    for count in range(9):
+        s = replace(GREEDY, k=k)
+        run = session(Runner(TINY), drafters()[which], header(PROMPT, s, max_new_tokens=count))
+        room = count
+        for made in run.rounds():
+            assert len(made.guesses) <= min(k, room - 1)
+            room -= len(made.committed)
+        assert room == 0
+        assert kit.committed(run) == ORACLE[:count]
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_an_identical_run_later_is_drafted_alike(which):
+    """B11: whatever a drafter has kept of the run before."""
+    target, drafter, runs = Runner(TINY), drafters()[which], []
+    for text in (PROMPT, [7, *PROMPT], PROMPT):
+        run = session(target, drafter, header(text, replace(GREEDY, k=5), max_new_tokens=16))
+        runs.append([[g.token.id for g in made.guesses] for made in run.rounds()])
+    assert runs[0] == runs[2] != runs[1]
+
+
+@pytest.mark.parametrize("k", [1, 5, 16])
+def test_a_text_goes_on_past_the_drafter_s_context(k):
+    room = len(PROMPT) + 12
+    runner = Told(LAYER, FUSION, room, TorchKernel(LAYER, room))
+    drafter = EagleTreeDrafter("eagle-tree", runner)
+    run = session(Runner(TINY), drafter, header(PROMPT, replace(GREEDY, k=k), max_new_tokens=30))
+    nodes = [len(made.guesses) for made in run.rounds()]
+    assert nodes[0] > 0
+    assert nodes[-1] == 0
+    assert kit.committed(run) == ORACLE[:30]
+    run.rewind(0, replace(GREEDY, k=3))
+    assert len(run.advance().guesses) == 3
+    assert runner.length <= room
 
 
 @pytest.mark.parametrize("which", [0, 1])
