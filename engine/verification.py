@@ -154,9 +154,9 @@ def residual(target_probs: Tensor, draft_probs: Tensor) -> Tensor:
     Two laws equal up to rounding leave nothing to normalise; the target's own is then right.
     """
     target = _float64(target_probs)
-    excess = (target - _float64(draft_probs)).clamp(min=0)
+    excess = (target - _float64(draft_probs)).clamp_(min=0)  # in place: laws are long
     total = excess.sum()
-    return torch.where(total > 1e-12, excess / total, target)
+    return torch.where(total > 1e-12, excess.div_(total), target)
 
 
 def pick(probs: Tensor, draw: float) -> int:
