@@ -111,6 +111,12 @@ def main(stop: threading.Event) -> None:
         help="rows of text to fit first weights on",
     )
     parser.add_argument(
+        "--frozen-layers",
+        type=int,
+        default=defaults.frozen_layers,
+        help="first layers that stay as they began: those added to a drafter then learn alone",
+    )
+    parser.add_argument(
         "--keep", type=int, nargs="*", default=(), help="visits after which to keep a checkpoint"
     )
     parser.add_argument("--seed", type=int, default=defaults.seed)
@@ -141,6 +147,7 @@ def main(stop: threading.Event) -> None:
         unroll=options.unroll,
         plain_visits=options.plain_visits,
         fitting_rows=options.fitting_rows,
+        frozen_layers=options.frozen_layers,
     )
     plan = teacher.Plan.make(
         options.target, options.text, options.work, recipe.seed, options.start, options.laws

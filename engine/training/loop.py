@@ -116,6 +116,8 @@ class Trainer:
         self.head = student.head.to(dtype)
         self.progress = Progress()
         self.start: dict[str, Any] = {}  # the drafter it began with, as its card is to say
+        for layer in getattr(student.decoder, "layers", [])[: recipe.frozen_layers]:
+            layer.requires_grad_(False)
         self.optimiser = torch.optim.AdamW(
             student.parameters(), lr=recipe.peak_rate, betas=(0.9, 0.95), weight_decay=0.0
         )

@@ -194,8 +194,13 @@ def _begun(facts: Facts) -> str:
     )
     return (
         f"Began as `{start['name']}` after its {start['visits']:,} visits ({had} "
-        f"layer{'s' * (had > 1)}{change}); what follows is what it learned since. "
+        f"layer{'s' * (had > 1)}{change}{_frozen(facts)}); what follows is what it learned since. "
     )
+
+
+def _frozen(facts: Facts) -> str:
+    count = facts["recipe"].get("frozen_layers", 0)
+    return f", the first {count} left as they were" if count else ""
 
 
 def _calmed(facts: Facts) -> str:
@@ -216,7 +221,8 @@ def _unrolled(recipe: Facts) -> str:
     depth, plain = recipe.get("unroll", 1), recipe.get("plain_visits", 0)
     if depth == 1:
         return ""
-    return f" After {plain:,} visits of plain training, trained on {depth} guesses ahead."
+    after = f" After {plain:,} visits of plain training," if plain else " All along"
+    return f"{after} trained on {depth} guesses ahead."
 
 
 def _further(sampled: Facts) -> str:

@@ -213,6 +213,15 @@ def test_the_growth_test_catches_a_layer_that_is_not_silent() -> None:
     assert not torch.allclose(loud.ahead(rows, 1)[0], start.ahead(rows, 1)[0], atol=1e-3)
 
 
+def test_frozen_layers_stay_as_they_began_while_those_after_them_learn() -> None:
+    trainer, lessons = tiny_trainer(replace(RECIPE, layers=3, frozen_layers=2, warmup_steps=1))
+    before = weights(trainer)
+    trainer.step(lessons, next(lessons.steps(0, [0], 0)))
+    for name, tensor in weights(trainer).items():
+        frozen = name.startswith(("layers.0.", "layers.1."))
+        assert torch.equal(tensor, before[name]) == frozen, name
+
+
 def test_a_drafter_of_fewer_layers_begins_with_the_first_of_another() -> None:
     start = student.Student(tiny_target(), 3, torch.arange(3, 80))
     short = student.Student.grown(start, tiny_target(), 1)
