@@ -150,3 +150,28 @@ def test_what_stands_before_a_tile_counts() -> None:
     assert old((0.0, 0.01, -9.0)) != pick.encode(0, 5)
     bare = replace(OLD, boxes=OLD.boxes[:0], glass=OLD.glass[:0], spheres=OLD.spheres[:0])
     assert pick.hit(bare, *pixel((0.0, 0.01, -9.0)), *SIZE, 7) == pick.encode(0, 5)
+
+
+def test_a_drafter_of_several_bodies_is_one_thing_with_one_outline() -> None:
+    """What is far from the first of them (a copy beside the target) can be hit as well."""
+    tower = [sphere((2.5, 0.3 + 0.4 * floor, 3.5), 0.3) for floor in range(3)]
+    away = sphere((-4.0, 3.0, -5.0), 0.8)
+    frame = Frame(
+        CAMERA,
+        FRAME.lighting,
+        FRAME.focus,
+        6.0,
+        spheres=np.array([sphere((1.0, 2.0, -5.0), 1.0), *tower, away]),
+    )
+    for body in (*tower, away):
+        at = pixel(tuple(body["center"].tolist()))
+        assert pick.hit(frame, *at, *SIZE, 7) == pick.encode(7, pick.DRAFT)
+    around = pick.outline(frame, pick.encode(7, pick.DRAFT), *SIZE)
+    assert around is not None
+    left, top, right, bottom = around
+    for body in tower:
+        x, y = pixel(tuple(body["center"].tolist()))
+        assert left < x < right
+        assert top < y < bottom
+    x, _ = pixel((-4.0, 3.0, -5.0))
+    assert not left < x < right
