@@ -297,7 +297,7 @@ def _zones(parts: Parts, m: Moment) -> None:
     prompt, places = m.timeline.page.prompt, m.timeline.page.places
     if prompt.lines and prompt.lines[-1]:
         back = prompt.lines[-1][0].z - prompt.back
-        standing = 1.0 - m.stand.cleared * (m.stand.line > prompt.line)
+        standing = 1.0 - m.stand.cleared * (m.stand.line > prompt.lines[-1][0].line)
         _name(parts, m, "prompt", "prompt", None, back, seen * standing)
     if m.now > 0:
         first, last = places[0], places[m.now - 1]

@@ -163,6 +163,17 @@ def test_the_lines_behind_make_room(run: Trace) -> None:
         assert not behind.any()
 
 
+def test_the_prompt_is_not_named_where_it_has_sunk() -> None:
+    run = runs.grown(8, 2, 1)
+    timeline = full_loop.timeline(run)
+    start = timeline.page.prompt.lines[-1][0].z - timeline.page.prompt.back
+    for t, named in ((0.0, True), (timeline.spans[0].pulse.end, False)):
+        frame = full_loop.compose(run, timeline, t, View())
+        aside = frame.glyphs[frame.glyphs["origin"][:, 0] < -0.3]
+        here = np.abs(aside["origin"][:, 2] - start) < 0.5
+        assert (aside["color"][here, 3] > 0.01).any() == named
+
+
 # --- reading it ----------------------------------------------------------------------------
 
 
