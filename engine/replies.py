@@ -156,6 +156,9 @@ def forget(folder: Path) -> int:
 def _prepare(db: sqlite3.Connection) -> None:
     (version,) = db.execute("PRAGMA user_version").fetchone()
     if version == _VERSION:
+        tables = db.execute("SELECT count(*) FROM sqlite_master WHERE name IN ('store', 'replies')")
+        if tables.fetchone() != (2,) or db.execute("SELECT mark FROM store").fetchone() is None:
+            raise sqlite3.DatabaseError("not as it was made")
         return
     if version:
         raise _NotOursError

@@ -172,6 +172,18 @@ def test_a_page_that_is_damaged_later_is_found_out(path):
     assert "damaged" in store.notice
 
 
+@pytest.mark.parametrize("missing", ["DROP TABLE replies", "DROP TABLE store", "DELETE FROM store"])
+def test_a_file_that_lacks_a_part_is_set_aside_as_well(path, missing):
+    store = Replies(path)
+    store.add([1, 2, 3])
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(missing)
+    assert held(store) == []
+    assert "damaged" in store.notice
+    store.add([4, 5, 6])
+    assert (store.notice, held(store)) == ("", [[4, 5, 6]])
+
+
 def test_a_newer_file_is_left_alone(path):
     Replies(path).add([1, 2, 3])
     with sqlite3.connect(path) as db:
