@@ -171,7 +171,11 @@ def test_the_cache_stays_where_it_is() -> None:
     runner = Runner(WEIGHTS)
     places = runner.cache.keys.data_ptr(), runner.cache.values.data_ptr()
     for at in range(20):
-        runner.forward(IDS[at : at + 3])
+        if at % 2:
+            runner.forward(IDS[at : at + 3], parents=[at - 1, at, at])
+            runner.keep([at, at + 2])
+        else:
+            runner.forward(IDS[at : at + 3])
         runner.rollback(at + 1)
     assert places == (runner.cache.keys.data_ptr(), runner.cache.values.data_ptr())
 
