@@ -122,7 +122,7 @@ _NAMED = {
         ),
         _small("small-1", "Small, one layer", 1, "The cheapest rung of the ladder."),
         _small("small", "Small, two layers", 2, "A guess costs two layers and a head."),
-        _small("small-4", "Small, four layers", 4, "The biggest of the ladder: a guess costs the most."),
+        _small("small-4", "Small, four layers", 4, "The biggest rung: a guess costs the most."),
         _eagle("eagle", "EAGLE", "It practised on its own guesses, so later ones hold up."),
         _eagle("eagle-middle", "EAGLE, half-way", "The same drafter half-way in its training."),
         _eagle("eagle-early", "EAGLE, early", "The same drafter early in its training."),
