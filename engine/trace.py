@@ -57,8 +57,9 @@ class Guess:
 
     `draw` is None when the token was discarded (never judged). `origin` is the position
     of the text it was copied from, when the drafter copies. `source` names the part of the
-    drafter that proposed it ("n-gram", "store", "model", …). In a tree `parent` is the slot of
-    the guess it follows, -1 for the text itself; None in a chain, where it follows the one before.
+    drafter that proposed it ("n-gram", "store", "memory", "model", "head", "mask"). In a tree
+    `parent` is the slot of the guess it follows, -1 for the text itself; None in a chain, where it
+    follows the one before.
 
     `target_law` and `target_prob` are what the guess is tested against: the target's own law at
     its place or, for a younger sibling, what its elder ones leave of it when they are refused.
@@ -79,7 +80,7 @@ class Guess:
 
     @property
     def copied(self) -> bool:
-        """Whether it was looked up, in this text or in the store, and not computed."""
+        """Whether it was looked up, in this text or in earlier replies, and not computed."""
         return self.origin is not None or self.source in ("store", "memory")
 
 
