@@ -32,9 +32,9 @@ def run(engine, drafter: str, **changes: object):
 
 
 DRAFTERS = (
-    "copy-8", "copy-4g64", "copy-4", "copy-3g32", "copy-3g64", "copy-2g16", "small", "eagle",
-    "eagle-middle", "eagle-early", "eagle-tree", "mtp", "medusa", "medusa-tree", "n-gram",
-    "retrieval", "hybrid", "layer-skip-20", "layer-skip-3",
+    "copy-8", "copy-4g64", "copy-4", "copy-3g32", "copy-3g64", "copy-2g16", "small-1", "small",
+    "small-4", "pard", "eagle", "eagle-middle", "eagle-early", "eagle-tree", "mtp", "medusa",
+    "medusa-tree", "n-gram", "retrieval", "hybrid", "layer-skip-20", "layer-skip-3",
 )  # fmt: skip
 
 
