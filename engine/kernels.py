@@ -60,6 +60,10 @@ class Team:
             box.put(job)
         job(0)
 
+    def counters(self, stages: int) -> tuple[Any, Any]:
+        """Of a job in so many stages: tickets (stages, threads), tasks finished (stages)."""
+        return np.zeros((stages, self.threads), np.int64), np.zeros(stages, np.int64)
+
     @staticmethod
     def _serve(box: SimpleQueue[Callable[[int], None]], number: int) -> None:
         while True:
@@ -264,9 +268,9 @@ class RowKernel:
     def logits(self, hidden: Tensor) -> Tensor:
         rows = _array(hidden)
         out = np.empty((rows.shape[0], self._weights.head.shape[0]), np.float32)
-        tickets, finished = np.zeros((2, 1), np.int64)
+        tickets, finished = self._team.counters(1)
         head_pass, head = self._rowpass.head_pass, self._head
-        self._team.run(lambda _: head_pass(tickets, finished, head, 0, rows, out))
+        self._team.run(lambda thread: head_pass(thread, tickets, finished, head, 0, rows, out))
         return torch.from_numpy(out)
 
     def _pass(self, x: Any, start: int, cache: Cache, branches: Branches | None, out: Any) -> None:
@@ -277,7 +281,7 @@ class RowKernel:
         cached = self._rowpass.Rows(keys.reshape(shape), values.reshape(shape), *self._rope)
         sight = self._sight(start, len(x), branches)
         stages = self._weights.config.layers * self._rowpass.STAGES_PER_LAYER
-        tickets, finished = np.zeros((2, stages), np.int64)
+        tickets, finished = self._team.counters(stages)
         layers_pass, norms, matrices = self._rowpass.layers_pass, self._norms, self._matrices
         eps = self._weights.config.norm_eps
         self._team.run(

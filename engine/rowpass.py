@@ -5,9 +5,9 @@ its rows. A few rows then cost little more than one: that is what makes verifica
 A row's result does not depend, bit for bit, on how many rows share its pass: products are
 summed as `tiles` says, and everything else is computed a row at a time.
 
-Threads share a pass by claiming numbered tasks. A stage is over when its tasks are finished,
-not when every thread has arrived, so a thread the system has put aside holds up the others
-only while it sits on a task.
+Threads share a pass by claiming numbered tasks, each from its own run of neighbours first. A
+stage is over when its tasks are finished, not when every thread has arrived, so a thread the
+system has put aside holds up the others only while it sits on a task.
 
 Weights come as `tiles.dot_tile` takes them. Knows nothing of torch, files or text.
 """
@@ -244,10 +244,27 @@ def _gate(mlp: Floats, first: int, last: int, out: Floats) -> None:
 
 
 @_inner
-def _claim_next(tickets: Any, finished: Any, stage: int) -> int:
+def _claim(tickets: Any, thread: int, stage: int, tasks: int) -> int:
+    """The next task for this thread: of its own share while there are any, then of others'.
+
+    A share is a run of neighbours, because what a task asks for ahead of itself is its
+    neighbour's. Returns `tasks` when none is left.
+    """
+    threads = tickets.shape[1]
+    for turn in range(threads):
+        share = (thread + turn) % threads
+        first, end = share * tasks // threads, (share + 1) * tasks // threads
+        task: int = first + fetch_add(tickets, stage * threads + share)
+        if task < end:
+            return task
+    return tasks
+
+
+@_inner
+def _claim_next(tickets: Any, finished: Any, thread: int, stage: int, tasks: int) -> int:
     """Report a task done and claim another."""
     fetch_add(finished, stage)
-    claimed: int = fetch_add(tickets, stage)
+    claimed: int = _claim(tickets, thread, stage, tasks)
     return claimed
 
 
@@ -263,19 +280,19 @@ def _wait(finished: Any, stage: int, tasks: int) -> None:
 
 @_inner
 def _project_into(
-    tickets: Any, finished: Any, stage: int, weight: Any, layer: int, inner: Floats, work: Scratch
+    thread: int, tickets: Any, finished: Any, stage: int, weight: Any, layer: int, inner: Floats, work: Scratch
 ) -> None:
     """x += inner · weight[layer]ᵀ, as one stage."""
     hidden = work.x.shape[1]
     tasks = (hidden + _TASK_ROWS - 1) // _TASK_ROWS
-    task = fetch_add(tickets, stage)
+    task = _claim(tickets, thread, stage, tasks)
     while task < tasks:
         first, last = task * _TASK_ROWS, min(hidden, (task + 1) * _TASK_ROWS)
         _multiply(weight, layer, first, last, inner, work.projected)
         for row in range(work.x.shape[0]):
             for k in range(first, last):
                 work.x[row, k] += work.projected[row, k]
-        task = _claim_next(tickets, finished, stage)
+        task = _claim_next(tickets, finished, thread, stage, tasks)
     _wait(finished, stage, tasks)
 
 
@@ -292,27 +309,27 @@ def _attention_stages(
     normed = work.normed[thread]
     fused = work.fused.reshape(rows, every * dim)
 
-    task = fetch_add(tickets, stage)
+    task = _claim(tickets, thread, stage, every)
     if task < every:
         _normalise(work.x, norms.attention[layer], eps, normed)
     while task < every:
         _multiply(matrices.qkv, layer, task * dim, task * dim + dim, normed, fused)
         _place_head(work.fused, task, heads, kv_heads, layer, start, sight, cached)
-        task = _claim_next(tickets, finished, stage)
+        task = _claim_next(tickets, finished, thread, stage, every)
     _wait(finished, stage, every)
 
     stage += 1
     scores = work.scores[thread : thread + 1]
-    task = fetch_add(tickets, stage)
+    task = _claim(tickets, thread, stage, rows * heads)
     while task < rows * heads:
         head, row = task // rows, task % rows  # heads that share keys one after another
         keys_at = layer * kv_heads + head // (heads // kv_heads)
         out = work.mixed[row, head * dim : head * dim + dim]
         _attend(work.fused, row * every + head, keys_at, cached, sight, row, scores, out)
-        task = _claim_next(tickets, finished, stage)
+        task = _claim_next(tickets, finished, thread, stage, rows * heads)
     _wait(finished, stage, rows * heads)
 
-    _project_into(tickets, finished, stage + 1, matrices.output, layer, work.mixed, work)
+    _project_into(thread, tickets, finished, stage + 1, matrices.output, layer, work.mixed, work)
 
 
 @_inner
@@ -324,7 +341,7 @@ def _mlp_stages(
     size = work.activated.shape[1]
     normed = work.normed[thread]
     tasks = (size + _TASK_ROWS - 1) // _TASK_ROWS
-    task = fetch_add(tickets, stage)
+    task = _claim(tickets, thread, stage, tasks)
     if task < tasks:
         _normalise(work.x, norms.mlp[layer], eps, normed)
     while task < tasks:
@@ -332,10 +349,10 @@ def _mlp_stages(
         _multiply(matrices.gate_up, layer, first, last, normed, work.mlp)
         _multiply(matrices.gate_up, layer, size + first, size + last, normed, work.mlp)
         _gate(work.mlp, first, last, work.activated)
-        task = _claim_next(tickets, finished, stage)
+        task = _claim_next(tickets, finished, thread, stage, tasks)
     _wait(finished, stage, tasks)
 
-    _project_into(tickets, finished, stage + 1, matrices.down, layer, work.activated, work)
+    _project_into(thread, tickets, finished, stage + 1, matrices.down, layer, work.activated, work)
 
 
 @njit(nogil=True, cache=True)
@@ -348,7 +365,7 @@ def layers_pass(
     `sight` says what each of them sees.
 
     Every thread of the team calls it with its own number, and thread 0 returns last with
-    `out` complete. `tickets` and `finished` are int64 zeros, one per stage, fresh each pass.
+    `out` complete. `tickets` (stages, threads) and `finished` (stages) are int64 zeros, fresh each pass.
     """
     for layer in range(norms.attention.shape[0]):
         stage = layer * STAGES_PER_LAYER
@@ -363,14 +380,14 @@ def layers_pass(
 
 @njit(nogil=True, cache=True)
 def head_pass(
-    tickets: Any, finished: Any, weight: Any, layer: int, hidden: Floats, out: Floats
+    thread: int, tickets: Any, finished: Any, weight: Any, layer: int, hidden: Floats, out: Floats
 ) -> None:
     """out (rows, vocab) = hidden · weight[layer]ᵀ, shared by every thread that calls it."""
     size = out.shape[1]
     tasks = (size + _HEAD_TASK_ROWS - 1) // _HEAD_TASK_ROWS
-    task = fetch_add(tickets, 0)
+    task = _claim(tickets, thread, 0, tasks)
     while task < tasks:
         first, last = task * _HEAD_TASK_ROWS, min(size, (task + 1) * _HEAD_TASK_ROWS)
         _multiply(weight, layer, first, last, hidden, out)
-        task = _claim_next(tickets, finished, 0)
+        task = _claim_next(tickets, finished, thread, 0, tasks)
     _wait(finished, 0, tasks)

@@ -162,10 +162,10 @@ def products_alone(team: kernels.Team, matrix: Any, shape: torch.Size, width: in
 
     def run() -> None:
         for layer in range(len(matrix[0])):
-            counters = np.zeros((2, 1), np.int64)
+            counters = team.counters(1)
             team.run(
-                lambda _, layer=layer, counters=counters: head_pass(
-                    *counters, matrix, layer, x, out
+                lambda thread, layer=layer, counters=counters: head_pass(
+                    thread, *counters, matrix, layer, x, out
                 )
             )
 
