@@ -280,8 +280,9 @@ def _wait(finished: Any, stage: int, tasks: int) -> None:
 
 @_inner
 def _project_into(
-    thread: int, tickets: Any, finished: Any, stage: int, weight: Any, layer: int, inner: Floats, work: Scratch
-) -> None:
+    thread: int, tickets: Any, finished: Any, stage: int, weight: Any, layer: int, inner: Floats,
+    work: Scratch,
+) -> None:  # fmt: skip
     """x += inner · weight[layer]ᵀ, as one stage."""
     hidden = work.x.shape[1]
     tasks = (hidden + _TASK_ROWS - 1) // _TASK_ROWS
@@ -365,7 +366,8 @@ def layers_pass(
     `sight` says what each of them sees.
 
     Every thread of the team calls it with its own number, and thread 0 returns last with
-    `out` complete. `tickets` (stages, threads) and `finished` (stages) are int64 zeros, fresh each pass.
+    `out` complete. `tickets` (stages, threads) and `finished` (stages) are int64 zeros, fresh for
+    each pass.
     """
     for layer in range(norms.attention.shape[0]):
         stage = layer * STAGES_PER_LAYER
