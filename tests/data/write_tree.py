@@ -1,7 +1,7 @@
 """Writes `tree.jsonl`: a small run worked out by hand whose guesses branch, in every shape.
 
 Run ``python -m tests.data.write_tree`` from the checkout after changing it. Scenes and panels are
-tested against the file; `tests/stage/test_tree.py` checks each number of it against
+tested against the file; `tests/stage/test_tree_layout.py` checks each number of it against
 `verify_tree`, so a slip here fails there.
 
 A node is ``(text, slot of its parent, draft law, draw)``; its draft law is the one it was drawn
