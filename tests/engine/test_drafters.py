@@ -328,15 +328,20 @@ def test_retrieval_speaks_only_while_one_continuation_has_half():
     assert in_text([1, 2, 3]) is None
 
 
-def test_hybrid_asks_the_model_where_the_memory_is_silent():
-    memory = RetrievalDrafter(store([1, 2, 40, 41, 63]))
+def test_hybrid_asks_the_model_where_the_memory_knows_little():
+    memory = RetrievalDrafter(store([3, 4, 1, 2, 40, 41, 63]))
     runner = Runner(TINY_D)
     drafter = HybridDrafter(memory, ModelDrafter("model", runner))
-    proposal = drafter.propose([9, 1, 2], request(4))
+    proposal = drafter.propose([9, 3, 4, 1, 2], request(4))
     assert proposal.tokens[:3] == (40, 41, 63)
     assert proposal.sources == ("store", "store", "store", "model")
-    assert proposal.tokens[3] == alone(TINY_D, [9, 1, 2, 40, 41, 63], 1)[0]
+    assert proposal.tokens[3] == alone(TINY_D, [9, 3, 4, 1, 2, 40, 41, 63], 1)[0]
     assert drafter.context == runner.context
+    # Three words in common with something a store has seen are no reason to believe it ...
+    assert memory.propose([9, 4, 1, 2], request(1)).tokens == (40,)
+    assert drafter.propose([9, 4, 1, 2], request(1)).sources == ("model",)
+    # ... but two in this very text are.
+    assert drafter.propose([1, 2, 50, 9, 1, 2], request(1)).sources == ("n-gram",)
 
 
 # --- the catalogue ---------------------------------------------------------------------------
