@@ -100,6 +100,7 @@ def guesses(check: Check, kept: int, ended: bool, vocabulary: Vocabulary) -> tup
         return ()
     verdicts = _verdicts(check.parents, check.verdict.path[:kept], ended)
     laws = check.draft_probs, check.verdict.tested
+    sure = confidences(proposal)
     (draft_chances, draft_laws), (target_chances, target_laws) = _read(
         laws, proposal.tokens, vocabulary
     )
@@ -116,9 +117,23 @@ def guesses(check: Check, kept: int, ended: bool, vocabulary: Vocabulary) -> tup
             source=proposal.sources[i],
             origin=proposal.origins[i],
             parent=None if proposal.parents is None else proposal.parents[i],
+            confidence=sure[i],
         )
         for i, token in enumerate(proposal.tokens)
     )
+
+
+def confidences(proposal: Proposal) -> list[float | None]:
+    """The chance that the model behind each guess gave it; None where its scores were not kept."""
+    found: list[float | None] = [None] * len(proposal.tokens)
+    kept = {slot: said for slot, said in enumerate(proposal.scores) if said is not None}
+    if kept:
+        # Siblings share what was said before them: it is made a law once.
+        once = {id(said): said.log_softmax(-1) for said in kept.values()}
+        chances = [once[id(said)][proposal.tokens[slot]] for slot, said in kept.items()]
+        (told,) = _brought(torch.stack(chances).exp())
+        found = [told.pop(0) if slot in kept else None for slot in range(len(found))]
+    return found
 
 
 def _verdicts(parents: Sequence[int], path: Sequence[int], ended: bool) -> list[trace.Verdict]:

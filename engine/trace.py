@@ -63,7 +63,10 @@ class Guess:
 
     `target_law` and `target_prob` are what the guess is tested against: the target's own law at
     its place or, for a younger sibling, what its elder ones leave of it when they are refused.
-    `accept_prob` is its chance of passing when it is judged.
+    `accept_prob` is its chance of passing when it is judged. `confidence` is the chance that the
+    model behind the drafter gave the token, before temperature, filters and the quality dial shaped
+    the law it was drawn from, elder siblings left in; None where no model spoke, or none kept it.
+    No verdict rests on it.
     """
 
     token: Token
@@ -77,6 +80,7 @@ class Guess:
     source: str
     origin: int | None = None
     parent: int | None = None
+    confidence: float | None = None
 
     @property
     def copied(self) -> bool:

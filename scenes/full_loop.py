@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.trace import Trace
-from visualizer.stage import arcs, blocks, branches, company, models, pick, ribbon, text
+from visualizer.stage import arcs, blocks, branches, company, models, pick, ribbon, text, tree
 from visualizer.stage.camera import DIRECTIONS, eased, pitch_of, place
 from visualizer.stage.easing import ease, ease_in, ease_out, settle
 from visualizer.stage.frame import BLOCK, PATTERNS, SHATTER, Camera, Frame
@@ -178,8 +178,8 @@ def _guesses(parts: Parts, m: Moment) -> None:
     parts.add("glyphs", blocks.guess_engraving(m.place).at(centers, ink, m.faces))
     if m.place.lanes > 1:
         halves = blocks.halves_of(slots)
-        parents = m.round.parents
-        parts.add("ribbons", branches.rows(m.place, parents, centers, halves, j, slide, m.colors))
+        grown = m.round.parents, tree.hopes(m.round)
+        parts.add("ribbons", branches.rows(m.place, *grown, centers, halves, j, slide, m.colors))
 
 
 def _draws(parts: Parts, m: Moment) -> None:

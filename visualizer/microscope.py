@@ -237,6 +237,21 @@ def kinship(what: Specimen) -> str:
     return f"Depth {deep} of the tree: {among}after {after}."
 
 
+def confidence(what: Specimen) -> str:
+    """How sure the drafter itself was; "" where nothing says so.
+
+    At temperature 0 no law shows it, and it is what makes a tree grow where it does.
+    """
+    guess = what.guess
+    if guess is None or guess.confidence is None or what.known == "nothing":
+        return ""
+    own = f"The drafter's own chance of it: {prob(guess.confidence)}"
+    whole = tree.hopes(what.round)[what.slot]
+    if whole is None or not tree.branched(what.round):
+        return f"{own}."
+    return f"{own}; of its whole branch: {prob(whole)}, as thick as the branch is drawn."
+
+
 def _emitted_verdict(what: Specimen, emitted: Emitted) -> str:
     if tree.branched(what.round):
         if emitted.kind == "recovered":

@@ -111,11 +111,11 @@ class EagleDrafter:
                 return self._read(missing, features)
             return self._runner.read(fed, self._runner.last)
 
-        if request.unread:
-            return device_round.chain(feed, missing, ids, request)
+        if request.desk is not None:
+            return device_round.chain(feed, missing, request)
 
         def step(text: list[int], slot: int) -> Step:
-            return Step(request.law(feed(text[-1:] if slot else missing), text), "model")
+            return request.said(feed(text[-1:] if slot else missing), text, "model")
 
         return chain(step, ids, request)
 

@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from engine import device_round
-from engine.drafters.proposal import DraftRequest, Proposal, Step, chain
+from engine.drafters.proposal import DraftRequest, Proposal, chain
 from engine.drafters.tree import Tree
 from engine.verification import ROOT
 
@@ -84,9 +84,9 @@ class MedusaDrafter:
     def _guess(self, ids: Sequence[int], feature: Tensor, request: DraftRequest) -> Proposal:
         request = replace(request, k=min(request.k, len(self._heads.maps)))
         logits = self._logits(feature)
-        if request.unread:
-            return device_round.chain(lambda _: next(logits), (), ids, request, "head")
-        return chain(lambda text, slot: Step(request.law(next(logits), text), "head"), ids, request)
+        if request.desk is not None:
+            return device_round.chain(lambda _: next(logits), (), request, "head")
+        return chain(lambda text, _: request.said(next(logits), text, "head"), ids, request)
 
     def _logits(self, feature: Tensor) -> Iterator[Tensor]:
         """What one head after the other says (V,); all are asked when the first is wanted."""
@@ -116,7 +116,8 @@ class MedusaTreeDrafter(MedusaDrafter):
             parent = nodes.get(path[:-1])
             if parent is None:
                 continue
-            law = tree.law(parent, tree.scores(parent, logits[len(path) - 1]))
+            scores = tree.scores(parent, logits[len(path) - 1])
+            law = tree.law(parent, scores)
             if law is not None:
-                nodes[path] = tree.add(parent, law)
+                nodes[path] = tree.add(parent, law, scores)
         return tree.proposal("head", [time.perf_counter() - started])

@@ -45,7 +45,7 @@ class ModelDrafter:
         return self._runner.context
 
     def propose(self, ids: Sequence[int], request: DraftRequest) -> Proposal:
-        if request.unread:
+        if request.desk is not None:
             return self.go_on(Proposal(), ids, request)
         return chain(lambda text, slot: self.step(text, request), ids, request)
 
@@ -54,7 +54,7 @@ class ModelDrafter:
         text = [*ids, *known.tokens]
         self._keep(common_prefix(self._known, text[:-1]))
         missing = text[len(self._held) :]
-        proposal = device_round.chain(self._logits, missing, ids, request, known=known)
+        proposal = device_round.chain(self._logits, missing, request, known=known)
         self._held.extend(missing)
         self._unread, self._first_unread = proposal.tokens, len(known.tokens)
         return proposal
@@ -63,7 +63,7 @@ class ModelDrafter:
         """The model's law of the token after `text`."""
         self._keep(common_prefix(self._known, text[:-1]))
         logits = self._feed(text[len(self._held) :])
-        return Step(request.law(logits, text), "model")
+        return request.said(logits, text, "model")
 
     def observe(self, ids: Sequence[int]) -> None:
         self._keep(common_prefix(self._known, ids[:-1]))
@@ -114,12 +114,12 @@ class LayerSkipDrafter:
 
     def propose(self, ids: Sequence[int], request: DraftRequest) -> Proposal:
         self._runner.adopt(len(ids) - 1)
-        if request.unread:
-            return device_round.chain(self._logits, ids[-1:], ids, request)
+        if request.desk is not None:
+            return device_round.chain(self._logits, ids[-1:], request)
 
         def step(text: list[int], slot: int) -> Step:
             logits = self._logits(text[self._runner.length :])
-            return Step(request.law(logits, text), "model")
+            return request.said(logits, text, "model")
 
         return chain(step, ids, request)
 

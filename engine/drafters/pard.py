@@ -68,12 +68,12 @@ class PardDrafter(ModelDrafter):
         self._keep(common_prefix(self._known, ids[:-1]))
         logits = self._said(ids[len(self._held) :], request.k)
         sources = ("model", *("mask",) * (request.k - 1))
-        if request.unread:
-            drawn = device_round.chain(lambda _: next(logits), (), ids, request, one_step=True)
+        if request.desk is not None:
+            drawn = device_round.chain(lambda _: next(logits), (), request, one_step=True)
             return replace(drawn, sources=sources)
 
         def step(text: list[int], slot: int) -> Step:
-            return Step(request.law(next(logits), text), sources[slot])
+            return request.said(next(logits), text, sources[slot])
 
         return chain(step, ids, request).as_one_step()
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
@@ -24,6 +24,9 @@ from engine.sampling import Draws, mix, one_hot, penalise, process
 from engine.trace import Settings
 from engine.verification import pick
 
+if TYPE_CHECKING:
+    from engine.desk import Desk
+
 
 @dataclass(frozen=True, slots=True)
 class DraftRequest:
@@ -31,9 +34,9 @@ class DraftRequest:
 
     `features` (n - 1, hidden) are the target's final hidden states of the committed text but its
     last token; only some drafters read them.
-    `unigram` (V,) is the law mixed in below quality 100. Where guesses may stay `unread`, they
-    can be left on the device that draws them (see `device_round`). `memory` is what this run may
-    look up of earlier replies.
+    `unigram` (V,) is the law mixed in below quality 100. Where there is a `desk`, guesses may be
+    left on it, unread (see `device_round`). `memory` is what this run may look up of earlier
+    replies.
     """
 
     k: int
@@ -41,7 +44,7 @@ class DraftRequest:
     unigram: Tensor
     draws: Draws
     round_index: int
-    unread: bool = False
+    desk: Desk | None = None
     features: Tensor | None = None
     memory: Store | None = None
 
@@ -71,6 +74,11 @@ class DraftRequest:
         """The law (V,) of a drafter that would say `token` and nothing else."""
         return self._dial(one_hot(token, self.unigram))
 
+    def said(self, logits: Tensor, text: Sequence[int], source: str) -> Step:
+        """The guess of a model that gives `logits` (V,) after `text`, guesses included."""
+        scores = self.scores(logits, text)
+        return Step(self.law_of(scores), source, scores=scores)
+
     def copied(self, token: int, source: str, origin: int | None = None) -> Step:
         """The guess of a drafter that would say `token` and nothing else."""
         known = token if self.settings.quality >= 100 else None
@@ -97,13 +105,15 @@ class DraftRequest:
 class Step:
     """One guess about to be drawn: its law (V,), and where it comes from (see `trace.Guess`).
 
-    `token` is the guess where its law knows no other: then nothing need be drawn.
+    `token` is the guess where its law knows no other: then nothing need be drawn. `scores` (V,) are
+    the model's that the law was made of, where a model spoke.
     """
 
     law: Tensor
     source: str
     origin: int | None = None
     token: int | None = None
+    scores: Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +124,8 @@ class Proposal:
     before it; siblings are in the order they are judged, each with its law given the elder ones
     (see `verification.verify_tree`). None: a chain.
     `tokens` and `step_seconds` may be known to a device only, until somebody looks at them.
+    `scores` (V,) are what a model said before each guess, for the picture alone; none where nobody
+    kept them.
     """
 
     tokens: Sequence[int] = ()
@@ -122,6 +134,7 @@ class Proposal:
     origins: tuple[int | None, ...] = ()
     step_seconds: Sequence[float] = ()
     parents: tuple[int, ...] | None = None
+    scores: tuple[Tensor | None, ...] = ()
 
     def draft_probs(self, like: Tensor) -> Tensor:
         """The laws as one tensor (n, V), on the device and in the width of `like` (…, V)."""
@@ -175,6 +188,7 @@ def chain(
         sources=tuple(step.source for step in steps),
         origins=tuple(step.origin for step in steps),
         step_seconds=tuple(seconds),
+        scores=tuple(step.scores for step in steps),
     )
 
 

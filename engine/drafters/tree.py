@@ -38,6 +38,7 @@ class Tree:
         self.tokens: list[int] = []
         self.parents: list[int] = []
         self._laws: list[Tensor] = []
+        self._scores: list[Tensor] = []
         self._ids = list(ids)
         self._request = request
 
@@ -57,12 +58,13 @@ class Tree:
         elders = [token for token, other in siblings if other == parent]
         return self._request.sibling_law(scores, elders)
 
-    def add(self, parent: int, law: Tensor) -> int:
-        """Draw the next child of `parent` from its law; returns the new node."""
+    def add(self, parent: int, law: Tensor, scores: Tensor) -> int:
+        """Draw the next child of `parent` from its law, made of these scores; the new node."""
         node = len(self)
         self.tokens.append(self._request.draw(node, law))
         self.parents.append(parent)
         self._laws.append(law)
+        self._scores.append(scores)
         return node
 
     def proposal(self, source: str, step_seconds: Sequence[float]) -> Proposal:
@@ -74,6 +76,7 @@ class Tree:
             origins=(None,) * len(self),
             step_seconds=tuple(step_seconds),
             parents=tuple(self.parents),
+            scores=tuple(self._scores),
         )
 
     def _text(self, node: int) -> list[int]:
@@ -116,7 +119,7 @@ def grow(tree: Tree, k: int, read: Callable[[int], Tensor], hope: float = HOPE) 
             scores = tree.scores(node, read(node))
             said[node] = Said(scores, scores.softmax(-1))
         else:
-            child = tree.add(node, law)
+            child = tree.add(node, law, said[node].scores)
             if len(tree) == k:
                 break
             worth[child] = worth[node] * float(said[node].chances[tree.tokens[child]])

@@ -4,6 +4,8 @@ Run ``python -m tests.data.write_tree`` from the checkout after changing it. Sce
 tested against the file; `tests/stage/test_tree_layout.py` checks each number of it against
 `verify_tree`, so a slip here fails there.
 
+The drafter is always as sure: of an eldest child 5/8, of the next one 1/4, then 1/16 each.
+
 A node is ``(text, slot of its parent, draft law, draw)``; its draft law is the one it was drawn
 from given its elder siblings. What the target wants is a law for each parent. Laws are written as
 ``{text: probability}`` and sum to 1.
@@ -50,6 +52,8 @@ SOFT = Settings(drafter="eagle-tree", k=4, temperature=0.7)
 WIDE = replace(SOFT, k=8)
 WIDEST = replace(SOFT, k=16)
 BY_HEADS = replace(SOFT, drafter="medusa-tree", k=6)
+
+SURE = (0.625, 0.25, 0.0625)
 
 Laws = dict[str, float]
 Node = tuple[str, int, Laws, float]
@@ -98,6 +102,7 @@ def grown(
     end, guesses = ROOT, []
     for slot, (text, parent, draft, draw) in enumerate(nodes):
         chance, tried = owed[parent].get(text, 0.0), parent == end
+        elders = [node for node in nodes[:slot] if node[1] == parent]
         passed = draw * draft[text] < chance
         guesses.append(
             Guess(
@@ -111,6 +116,7 @@ def grown(
                 target_law=law(owed[parent]),
                 source="head" if settings.drafter == "medusa-tree" else "model",
                 parent=parent,
+                confidence=SURE[min(len(elders), 2)],
             )
         )
         owed[parent] = left(owed[parent], draft)

@@ -87,6 +87,36 @@ def test_an_emitted_token_has_the_probability_that_the_plain_loop_gives_it(tempe
     assert kinds == {"bonus", "recovered"}
 
 
+@pytest.mark.parametrize("temperature", [0.0, 0.9])
+def test_a_model_s_confidence_is_its_own_chance_of_the_guess_unshaped(temperature):
+    """At temperature 0 as well, where the law that was drawn from tells of one token only."""
+    s = replace(SAMPLED, temperature=temperature, top_k=5, quality=60.0)
+    run = session(Runner(TINY), ModelDrafter("model", Runner(TINY_D)), header(PROMPT, s))
+    for made in itertools.islice(run.rounds(), 4):
+        text = list(run.ids[: made.position])
+        for guess in made.guesses:
+            own = Runner(TINY_D).forward(text)[-1].softmax(-1)
+            assert guess.confidence == pytest.approx(float(own[guess.token.id]), abs=1e-9)
+            assert 0 < guess.confidence < 1
+            text.append(guess.token.id)
+
+
+def test_no_verdict_rests_on_a_confidence():
+    """Without one the same run comes out, and it says so of every guess."""
+
+    class Silent(ModelDrafter):
+        def propose(self, ids, request):
+            return replace(super().propose(ids, request), scores=())
+
+    told, silent = (
+        list(session(Runner(TINY), kind("model", Runner(TINY_D)), header(PROMPT, SAMPLED)).rounds())
+        for kind in (ModelDrafter, Silent)
+    )
+    assert essence(told) == essence(silent)
+    assert all(g.confidence is not None for made in told for g in made.guesses)
+    assert all(g.confidence is None for made in silent for g in made.guesses)
+
+
 def test_logits_are_left_as_the_model_gave_them():
     """B39: nobody shapes a law in place, with every penalty and filter in use."""
     given_out = []

@@ -19,6 +19,7 @@ from engine.drafters.eagle import EagleDrafter, EagleTreeDrafter, FusedRunner, b
 from engine.drafters.medusa import Heads, MedusaDrafter, MedusaTreeDrafter
 from engine.drafters.proposal import Drafter, DraftRequest, Proposal
 from engine.drafters.tree import HOPE, Tree, grow
+from engine.evidence import confidences
 from engine.llama import Runner, TorchKernel
 from engine.sampling import Draws, penalise
 from engine.trace import Settings
@@ -165,14 +166,14 @@ def siblings(tree: Tree, count: int, read: Callable[[int], Tensor]) -> None:
     for _ in range(count):
         law = tree.law(ROOT, scores)
         assert law is not None
-        tree.add(ROOT, law)
+        tree.add(ROOT, law, scores)
 
 
 def keeps_the_better(tree: Tree, k: int, read: Callable[[int], Tensor]) -> None:
     """The broken twin: draws one guess too many, and drops the one that looks worse."""
     siblings(tree, k + 1, read)
     worst = min(range(k + 1), key=lambda node: float(read(ROOT)[tree.tokens[node]]))
-    for each in (tree.tokens, tree.parents, tree._laws):
+    for each in (tree.tokens, tree.parents, tree._laws, tree._scores):
         del each[worst]
 
 
@@ -205,6 +206,35 @@ def test_each_guess_is_drawn_with_the_uniform_of_its_slot(temperature, quality):
             assert request.draw(slot, law) == token
 
 
+@pytest.mark.parametrize("penalty", [1.0, 1.4])
+@pytest.mark.parametrize("temperature", [0.0, 0.7])
+def test_a_tree_tells_how_sure_its_drafter_was_of_each_guess(temperature, penalty):
+    """What made it grow there, whatever was drawn: at temperature 0 no law shows it."""
+    chosen = Settings(temperature=temperature, repetition_penalty=penalty)
+    request = DraftRequest(7, chosen, UNIGRAM, Draws(0), 0)
+    proposal = grown(request)
+    texts = texts_of(proposal)
+    sure = confidences(proposal)
+    for text, chance in zip(texts, sure, strict=True):
+        scores = penalise(scores_after(text[:-1])[None], text[:-1], penalty)[0]
+        assert chance == pytest.approx(float(scores.softmax(-1)[text[-1]]), abs=1e-9)
+    drafter = MedusaTreeDrafter(heads(), SHAPE)
+    told = drafter.propose(PROMPT, replace(request, unigram=FLAT, features=features_of(PROMPT)))
+    assert all(0.0 < chance < 1.0 for chance in confidences(told))
+    said = heads().logits(features_of(PROMPT)[len(PROMPT) - 2]).softmax(-1)
+    if penalty == 1.0:
+        own = [float(said[len(t) - 1][t[-1]]) for t in texts_of(told)]
+        assert confidences(told) == pytest.approx(own, abs=1e-9)
+
+
+def test_a_confidence_read_from_the_law_drawn_from_is_found():
+    """The broken twin: at temperature 0 every guess would be certain."""
+    proposal = grown(DraftRequest(7, Settings(), UNIGRAM, Draws(0), 0))
+    laws = replace(proposal, scores=tuple(law.log() for law in proposal.laws))
+    assert confidences(laws) == [1.0] * 7
+    assert max(chance for chance in confidences(proposal) if chance is not None) < 1.0
+
+
 # --- shape ----------------------------------------------------------------------------------
 
 
@@ -231,7 +261,7 @@ def level_by_level(tree: Tree, k: int, read: Callable[[int], Tensor]) -> None:
         for _ in range(min(2, k - len(tree))):
             law = tree.law(node, scores)
             assert law is not None
-            tree.add(node, law)
+            tree.add(node, law, scores)
         if len(tree) == k:
             return
 

@@ -248,6 +248,36 @@ def test_branches_join_each_guess_to_the_one_it_follows(run: Trace) -> None:
         assert wanted <= drawn
 
 
+def thickness(run: Trace, index: int) -> dict[int, float]:
+    """How thick the branch to each guess of a round is drawn while the target reads them."""
+    timeline = full_loop.timeline(run)
+    place, spans = timeline.page.places[index], timeline.spans[index]
+    rows = full_loop.compose(run, timeline, spans.pulse.start, View()).ribbons
+    found = {}
+    for slot, its in enumerate(place.guesses):
+        end = np.array((its.left, its.y + HEIGHT / 2, its.z))
+        (row,) = rows[np.abs(rows["end"] - end).max(axis=1) < 1e-3]
+        found[slot] = float(row["width"])
+    return found
+
+
+@pytest.mark.parametrize("index", [EIGHT, SIXTEEN])
+def test_a_branch_is_as_thick_as_its_drafter_thought_it_likely(index: int) -> None:
+    """From the text on, so that it thins out; where no drafter says so, all are alike."""
+    each, thick = HAND.rounds[index], thickness(HAND, index)
+    hopes = tree.hopes(each)
+    for slot, parent in enumerate(each.parents):
+        own = each.guesses[slot].confidence
+        assert own is not None
+        assert hopes[slot] == pytest.approx(own * (1.0 if parent == tree.ROOT else hopes[parent]))
+    order = sorted(thick, key=lambda slot: hopes[slot])
+    assert all(thick[a] <= thick[b] + 1e-6 for a, b in itertools.pairwise(order))
+    assert thick[order[-1]] > 1.5 * thick[order[0]]
+    untold = tuple(replace(guess, confidence=None) for guess in each.guesses)
+    rounds = tuple(replace(r, guesses=untold) if r is each else r for r in HAND.rounds)
+    assert len(set(thickness(replace(HAND, rounds=rounds), index).values())) == 1
+
+
 # --- judging it ----------------------------------------------------------------------------
 
 

@@ -98,7 +98,8 @@ def test_a_round_has_a_most_that_it_may_take() -> None:
     number = 0.12345678901234567
     token = Token(49_151, chr(0xDCE6) * 8)
     law = Law(tuple(Candidate(token, number) for _ in range(10)), number)
-    guess = Guess(token, number, number, number, number, "accepted", law, law, "n-gram", 8191, 15)
+    chances = (number, number, number, number)
+    guess = Guess(token, *chances, "accepted", law, law, "n-gram", 8191, 15, number)
     emitted = Emitted(token, "recovered", number, number, law, law)
     each = replace(hand_run().rounds[0], guesses=(guess,) * MAX_K, emitted=emitted)
     each = replace(each, draft_step_seconds=(number,) * MAX_K)

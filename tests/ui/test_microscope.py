@@ -220,6 +220,17 @@ def test_a_guess_of_a_tree_knows_its_place_and_its_kin() -> None:
     assert {" it", " I"} <= {each.token.text for each in first.target_law.top}
 
 
+def test_how_sure_the_drafter_was_is_told_once_it_has_guessed() -> None:
+    """Of a branch as a whole, too: by that the tree grew, and so thick it is drawn."""
+    told = microscope.confidence(tree_look(4, 8))
+    assert "own chance of it: 0.625" in told
+    assert "whole branch: 0.244" in told, "5/8 three times over"
+    early = TREE_LINE.spans[4].drops[8].start - 1e-3
+    assert microscope.confidence(tree_look(4, 8, early)) == ""
+    assert "branch" not in microscope.confidence(tree_look(2, 1)), "like a chain"
+    assert microscope.confidence(look(REJECTING, 0, LINE.duration)) == "", "an older run file"
+
+
 def test_what_was_never_judged_says_why() -> None:
     assert "a guess before it was rejected" in microscope.verdict(tree_look(3, 2))
     assert "its elder sibling “the” passed" in microscope.verdict(tree_look(4, 1))

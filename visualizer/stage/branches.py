@@ -1,6 +1,12 @@
-"""The branches of a tree of guesses: from each to the ones that follow it."""
+"""The branches of a tree of guesses: from each to the ones that follow it.
+
+A branch is as thick and as bright as the drafter thought the text down to its guess likely: it
+thins out like a real tree's, and the thick ones show where the tree wanted to grow.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +25,8 @@ WIDTH = 0.040  # half of it, world units
 LIT = 1.7  # times that wide, once its guess has passed
 AROUND = (-0.6, 0.9)  # down and out: round the elder branches, before them on the ground
 PENDING, HOLLOW = 0.75, 0.30  # opacity of what is not judged yet, and of what never will be
+THINNEST, THICKEST = 0.45, 2.20  # times its width, of what has no chance and of what is certain
+FAINTEST = 0.50  # times its opacity, of what has no chance
 
 
 def trunk_of(place: Place, slot: int) -> Point:
@@ -29,6 +37,7 @@ def trunk_of(place: Place, slot: int) -> Point:
 def rows(
     place: Place,
     parents: tuple[int, ...],
+    hopes: Sequence[float | None],
     centers: Floats,
     halves: Floats,
     j: Judged,
@@ -38,7 +47,8 @@ def rows(
     """RIBBON rows, one for each guess that is in the picture and has a branch to be seen.
 
     A branch grows as its guess falls, lights up as it passes, and is gone with it; what
-    survives draws its branches in while it has `gathered` (0..1) on the line.
+    survives draws its branches in while it has `gathered` (0..1) on the line. `hopes` are the
+    drafter's own (see `tree.hopes`); without one a branch is of middling width.
     """
     ends = centers - halves * (1.0, 0.0, 0.0)
     leaves = centers + halves * (1.0, 0.0, 0.0)
@@ -50,13 +60,18 @@ def rows(
     bend = (ends - starts) * (0.55, 0.0, 0.0)
     out["rise"], out["fall"] = starts + bend, ends - bend
     lit = np.where(j.kept, 1.0, np.sin(np.pi * np.clip(j.read, 0.0, 1.0)) * ~j.rejected)
-    out["width"] = WIDTH * (1.0 + (LIT - 1.0) * lit)
+    # By the root, as eyes compare: a twentieth can still be seen, and told from a half.
+    likely = np.sqrt([np.nan if hope is None else hope for hope in hopes])
+    thick = np.nan_to_num(THINNEST + (THICKEST - THINNEST) * likely, nan=1.0)
+    bright = np.nan_to_num(FAINTEST + (1.0 - FAINTEST) * likely, nan=1.0)
+    out["width"] = WIDTH * (thick + (np.maximum(thick, LIT) - thick) * lit)
     out["span"][:, 1] = j.fallen
     tone = np.tile(colors.linear("guess"), (len(parents), 1))
     for role, weights in (("rejected", j.refused), ("discarded", j.let_go)):
         tone = tone + (np.array(colors.linear(role)) - tone) * weights[:, None]
     out["color"][:, :3] = tone * (1.0 + (colors.gleam - 1.0) * lit)[:, None]
-    seen = PENDING + (1.0 - PENDING) * lit + (HOLLOW - PENDING) * j.let_go
+    seen = PENDING * bright + (1.0 - PENDING * bright) * lit
+    seen += (HOLLOW - seen) * j.let_go
     away = np.where(j.rejected, j.gone > 0.0, j.gone)
     out["color"][:, 3] = seen * (1.0 - away) * (1.0 - gathered)
     out["color"][:, 3] *= j.dropped

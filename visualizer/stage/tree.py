@@ -117,6 +117,19 @@ def ancestors(each: Round, slot: int) -> tuple[int, ...]:
     return tuple(reversed(found))
 
 
+def hopes(each: Round) -> tuple[float | None, ...]:
+    """How likely its drafter thought the text down to each guess; None where it does not say.
+
+    The product of the drafter's own chances from the text on: by it a tree grows.
+    """
+    found: list[float | None] = []
+    for guess, parent in zip(each.guesses, each.parents, strict=True):
+        before = 1.0 if parent == ROOT else found[parent]
+        own = guess.confidence
+        found.append(None if before is None or own is None else before * own)
+    return tuple(found)
+
+
 def judged(each: Round) -> tuple[int, ...]:
     """The guesses that were judged, in the order in which verification judged them.
 

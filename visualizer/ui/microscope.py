@@ -99,6 +99,8 @@ def _guess(ui: Ui, what: Specimen, guess: Guess) -> None:
     laws.side_by_side(ui, tuple(columns), {guess.token.id: what.role})
     if what.round.settings.temperature == 0:
         _note(ui, "At temperature 0 a law is one token: the likeliest one.")
+    if facts.confidence(what):
+        _note(ui, facts.confidence(what))
     if weighed and elder:
         _elders(ui, what, guess, elder)
     if guess.verdict == "rejected" and what.known == "judged":
@@ -384,6 +386,8 @@ def tip(ui: Ui, what: Specimen) -> None:
             said = facts.verdict(what)
             if said:
                 widgets.text(said, ui.style.palette.dim)
+            if sure := facts.confidence(what):
+                widgets.text(sure, ui.style.palette.dim)
             widgets.text("Click: the microscope", ui.style.palette.dim)
         imgui.end_tooltip()
 
