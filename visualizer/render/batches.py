@@ -14,17 +14,24 @@ FLIGHT = 2.6  # how far the pieces of a block fly, world units
 
 def back_to_front(blocks: NDArray[np.void], eye: NDArray[np.float32]) -> NDArray[np.void]:
     """Blocks in the order in which they may cover one another."""
+    if len(blocks) < 2:
+        return blocks
     away = ((blocks["center"] - eye) ** 2).sum(axis=1)
     return blocks[np.argsort(-away, kind="stable")]
 
 
-def cuts(shatters: NDArray[np.void]) -> NDArray[np.int_]:
-    """Which mesh of pieces each block bursts into: its pattern, cut for about its width."""
+def cut(shatters: NDArray[np.void]) -> list[NDArray[np.void]]:
+    """What bursts into each mesh of pieces: a pattern, cut for about the width of the block."""
+    found = [shatters[:0]] * (len(contract.WIDTHS) * contract.PATTERNS)
+    if not len(shatters):
+        return found
     half = shatters["half"]
     wide = half[:, 0] / np.maximum(half[:, 1], 1e-6)
     nearest = np.abs(wide[:, None] - contract.WIDTHS).argmin(axis=1)
-    pattern = shatters["pattern"].astype(int) % contract.PATTERNS
-    return np.asarray(nearest * contract.PATTERNS + pattern)
+    mesh = nearest * contract.PATTERNS + shatters["pattern"].astype(int) % contract.PATTERNS
+    for index in set(mesh.tolist()):
+        found[index] = shatters[mesh == index]
+    return found
 
 
 def edged(frame: Frame) -> NDArray[np.void]:

@@ -63,6 +63,15 @@ def default_quality(context: moderngl.Context) -> Quality:
     return "medium" if any(name in renderer for name in SMALL_RENDERERS) else "high"
 
 
+def reset(context: moderngl.Context) -> None:
+    """What every pass finds, whatever others have left; a pass that changes it puts it back."""
+    context.cull_face = "back"
+    context.front_face = "ccw"
+    context.depth_func = "<="
+    context.blend_equation = (moderngl.FUNC_ADD, moderngl.FUNC_ADD)
+    context.wireframe = False
+
+
 def recording_quality(context: moderngl.Context) -> Quality:
     """The preset for pictures nobody waits for: smooth edges are worth twice the time."""
     return "low" if is_software(context) else "high"

@@ -108,9 +108,9 @@ class ImguiPass:
         for commands in data.cmd_lists:
             vertices, indices = commands.vtx_buffer, commands.idx_buffer
             size, count = vertices.size(), indices.size()
-            start = self._points.ctypes.data + before * imgui.VERTEX_SIZE
+            start = self._at[0] + before * imgui.VERTEX_SIZE
             ctypes.memmove(start, vertices.data_address(), size * imgui.VERTEX_SIZE)
-            ctypes.memmove(self._order.ctypes.data + 4 * at, indices.data_address(), 4 * count)
+            ctypes.memmove(self._at[1] + 4 * at, indices.data_address(), 4 * count)
             self._order[at : at + count] += before
             before += size
             at += count
@@ -124,6 +124,7 @@ class ImguiPass:
         assert imgui.INDEX_SIZE == 4, "imgui was built with short indices"
         self._points = np.zeros(vertices, np.uint8)
         self._order = np.zeros(indices // 4, np.uint32)
+        self._at = self._points.ctypes.data, self._order.ctypes.data
         self._vertices = self._context.buffer(reserve=vertices, dynamic=True)
         self._indices = self._context.buffer(reserve=indices, dynamic=True)
         content = [(self._vertices, VERTEX_FORMAT, "position", "uv", "color")]

@@ -60,7 +60,7 @@ class Primitive:
         if instances.nbytes > self._instances.size:
             self._grow(2 * self.count)
         self._instances.orphan()
-        self._instances.write(np.ascontiguousarray(instances).view(np.uint8))
+        self._instances.write(np.ascontiguousarray(instances))
 
     def draw(self, variant: str = "color", part: tuple[int, int] = (0, 1)) -> None:
         """Draw every instance. `part` (index, of how many) selects a share of the mesh."""

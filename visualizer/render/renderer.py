@@ -1,7 +1,7 @@
 """A frame, drawn. `Renderer._passes` is the list of passes; everything else serves it.
 
-The renderer draws into its own framebuffers only. Every pass sets the state it needs and
-trusts nothing an earlier pass, or the UI, has left behind.
+The renderer draws into its own framebuffers only. A frame begins with one known state, whatever
+the UI has left behind; every pass sets what else it needs, and puts back what is not its own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from visualizer.render import batches, bloom, geometry, programs, uniforms, voronoi
 from visualizer.render.atlas import Atlas
-from visualizer.render.context import collect
+from visualizer.render.context import collect, reset
 from visualizer.render.primitive import Primitive
 from visualizer.render.quality import Effort, effort
 from visualizer.render.targets import WHOLE, Area, Targets, pixels, straight
@@ -60,6 +60,7 @@ class Renderer:
         self._shadow_texture.repeat_x = self._shadow_texture.repeat_y = False
         self._shadow = context.framebuffer(depth_attachment=self._shadow_texture)
         self._block = np.zeros((), uniforms.SCENE)
+        self._lit: contract.Lighting | None = None  # what the last picture was toned for
         self._stopwatch = context.query(time=True)
         self._frames = 0
         self._build()
@@ -87,6 +88,7 @@ class Renderer:
         from the lower left. Outside of it the picture is one dark or bright ground.
         """
         self.context.clear_samplers()
+        reset(self.context)
         self._targets.limit(within)
         self._upload(frame)
         timed = self._frames % TIMED_EVERY == 0
@@ -102,6 +104,7 @@ class Renderer:
         Every pass is waited for, which costs some 0.05 ms each: rasterisers on the CPU put work
         off until they must do it, and their own clocks blame whoever asks.
         """
+        reset(self.context)
         self._targets.limit(within)
         self._upload(frame)
         seconds = {}
@@ -142,6 +145,7 @@ class Renderer:
         """Copy the picture onto `window`, filling `size` pixels of it (default: all)."""
         window.use()
         window.viewport = window.scissor = (0, 0, *(size or window.size))
+        reset(self.context)
         self._state(moderngl.NOTHING)
         self._targets.picture_texture.use(SOURCE)
         self._copy.draw()
@@ -292,10 +296,8 @@ class Renderer:
         self._ribbons.upload(frame.ribbons)
         if self._smooths:
             self._edges.upload(batches.edged(frame))
-        cut = batches.cuts(frame.shatters)
-        used = set(cut.tolist())
-        for index, primitive in enumerate(self._shatters):
-            primitive.upload(frame.shatters[cut == index] if index in used else frame.shatters[:0])
+        for primitive, pieces in zip(self._shatters, batches.cut(frame.shatters), strict=True):
+            primitive.upload(pieces)
         self._block = uniforms.scene(frame, self.size, self._effort.shadow_size)
         self._write_uniforms(self._block)
 
@@ -327,6 +329,7 @@ class Renderer:
             primitive.draw()
         self.context.disable(moderngl.CULL_FACE)
         self._matter.draw()
+        self.context.front_face = "ccw"
         texture.build_mipmaps()
         texture.use(MIRROR)
         self._write_uniforms(self._block)
@@ -413,9 +416,11 @@ class Renderer:
         picture.scissor = pixels(within, self.size)
         self._targets.light_texture.use(SOURCE)
         self._targets.spills[0][0].use(SPILL)
-        tones = (self._tone.programs["color"], self._edges.programs["color"])
-        programs.uniforms(tones, "bloom", frame.lighting.bloom)
-        programs.uniforms(tones, "vignette", frame.lighting.vignette)
+        if frame.lighting is not self._lit:
+            self._lit = frame.lighting
+            tones = (self._tone.programs["color"], self._edges.programs["color"])
+            programs.uniforms(tones, "bloom", frame.lighting.bloom)
+            programs.uniforms(tones, "vignette", frame.lighting.vignette)
         if self._smooths:  # every pixel once: those with edges first, then what they leave
             self.context.enable(moderngl.CULL_FACE)
             self.context.depth_func = "<"
@@ -428,14 +433,8 @@ class Renderer:
 
     def _state(self, flags: int) -> None:
         """Exactly these capabilities, nothing blended, depth written."""
-        context = self.context
-        context.enable_only(flags)
-        context.cull_face = "back"
-        context.front_face = "ccw"
-        context.depth_func = "<="
-        context.blend_equation = (moderngl.FUNC_ADD, moderngl.FUNC_ADD)
-        context.wireframe = False
-        context.fbo.depth_mask = True
+        self.context.enable_only(flags)
+        self.context.fbo.depth_mask = True
 
     def _blend(self, function: tuple[int, int], write_depth: bool = False) -> None:
         self.context.enable(moderngl.BLEND)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 from engine.trace import Round, RunHeader, Token
@@ -80,7 +81,7 @@ class Slot:
         return self.left + self.width
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Place:
     """Where one round lies: slots of its guesses, and of the token that ends it.
 
@@ -90,7 +91,8 @@ class Place:
     `settled`; `role` is the colour of what ended the round ("target" where nothing was guessed:
     the target's own word, neither correction nor bonus). `root` is where the text ends before it
     and `cursor` where the next token would start, on `cursor_line`. Compared by identity, so that
-    what is drawn of a round can be remembered per place.
+    what is drawn of a round can be remembered per place; what follows from the slots is worked out
+    once, since every picture of a round asks for it.
     """
 
     index: int
@@ -106,46 +108,46 @@ class Place:
     cursor_line: int
     before: float
 
-    @property
+    @cached_property
     def slots(self) -> tuple[Slot, ...]:
         """Every slot of the round, those of guesses first."""
         return (*self.guesses, *self.kept)
 
-    @property
+    @cached_property
     def lanes(self) -> int:
         """How many lanes its guesses take: more than one where they branch."""
         return 1 + max((slot.lane for slot in self.guesses), default=0)
 
-    @property
+    @cached_property
     def far(self) -> float:
         """Where along Z the furthest line or lane of its guesses stands."""
         return self.line * PITCH - (self.lanes - 1) * BACK
 
-    @property
+    @cached_property
     def near(self) -> float:
         """Where along Z the nearest line of its guesses stands."""
         return max((slot.line for slot in self.guesses), default=self.line) * PITCH
 
-    @property
+    @cached_property
     def top(self) -> float:
         """How high its guesses reach."""
         return HEIGHT + (self.lanes - 1) * RISE
 
-    @property
+    @cached_property
     def last_line(self) -> int:
         return max((slot.line for slot in self.slots), default=self.line)
 
-    @property
+    @cached_property
     def kept(self) -> tuple[Slot, ...]:
         """Slots of the tokens that the round adds to the text."""
         return (*self.settled, self.emitted) if self.emitted else self.settled
 
-    @property
+    @cached_property
     def reach(self) -> float:
         """How far right anything of the round ever is: guesses, a bonus, the parked drafter."""
         return self.right + 1.35
 
-    @property
+    @cached_property
     def right(self) -> float:
         return max((slot.right for slot in self.slots), default=self.left)
 

@@ -19,6 +19,11 @@ MESSAGE_SIZE = 19.0
 _PLAIN = {"text", "label", ""}
 
 
+def told(model: UiModel) -> tuple[object, ...]:
+    """All that the panel tells (see `stills`)."""
+    return model.hud.caption or idle(model), model.message
+
+
 def draw(ui: Ui, band: Rect, model: UiModel) -> None:
     """Centred in its band over the stage; a passing message of the program comes below it."""
     caption, message = model.hud.caption or idle(model), model.message

@@ -21,6 +21,13 @@ HISTOGRAM_HEIGHT = (138.0, 270.0)  # least and most, design pixels
 COMPACT = 760.0  # design pixels: a dock less high leaves remarks to tooltips
 
 
+def told(model: UiModel) -> tuple[object, ...]:
+    """All that the panel tells (see `stills`)."""
+    state, hud = model.state, model.hud
+    what = (model.engine, model.header, model.prompts, state.settings, state.prompt, state.dial)
+    return (*what, hud.settings, hud.k_reason, hud.stats, hud.histogram, hud.ghost)
+
+
 def draw(ui: Ui, rect: Rect, model: UiModel) -> None:
     compact = rect.height < COMPACT * ui.style.unit
     with widgets.panel("dock", rect, scrolls=True):

@@ -30,6 +30,7 @@ from visualizer.ui.layout import Layout, Rect, arrange
 from visualizer.ui.model import UiModel
 from visualizer.ui.panel import Ui
 from visualizer.ui.port import ImguiPort
+from visualizer.ui.stills import Stills
 from visualizer.ui.style import Style
 
 FONTS = Path(__file__).resolve().parents[2] / "assets" / "fonts"
@@ -50,6 +51,7 @@ class Overlay:
         io.config_mac_osx_behaviors = False  # the window has turned Command into Ctrl already
         io.backend_flags |= imgui.BackendFlags_.renderer_has_textures
         self._style = Style(fonts)
+        self._stills = Stills()
         self.port = ImguiPort()
         self.marks: dict[str, Rect] = {}
 
@@ -94,24 +96,27 @@ class Overlay:
         return ui.actions
 
     def _panels(self, ui: Ui, layout: Layout, model: UiModel) -> None:
-        state = model.state
+        state, show = model.state, self._stills.show
         panels: list[Rect] = []
         if state.blackout:
             _blackout(layout)
             self.port.set_panels(panels)
             return
+        self._stills.begin()
         for index, around in enumerate(model.outlines):
             microscope.outline(ui, around, strong=index == 0 and model.specimen is not None)
         if model.profile:
             profile.draw(ui, layout.canvas, model.profile)
-        caption.draw(ui, layout.caption, model)
+        show(ui, "caption", layout.caption, caption.told(model), caption.draw, model)
         if state.ui_visible:
             if layout.dock.width > NARROWEST * layout.unit:  # else it makes room for the drawer
-                dock.draw(ui, layout.dock, model)
-            readouts.draw(ui, layout.readouts, model)
-            textbar.draw(ui, layout.text, model)
+                show(ui, "dock", layout.dock, dock.told(model), dock.draw, model)
+            show(ui, "readouts", layout.readouts, readouts.told(model), readouts.draw, model)
+            show(ui, "text", layout.text, textbar.told(model), textbar.draw, model)
             timeline.draw(ui, layout.timeline, model)
-            transport.draw(ui, layout.transport, model)
+            show(ui, "transport", layout.transport, transport.told(model), transport.draw, model)
+            place = ui.marks["place"]
+            show(ui, "place", place, transport.place(model), transport.draw_place, model)
             if layout.drawer.width > NARROWEST * layout.unit:
                 microscope.draw(ui, layout.drawer, model)
             panels += [layout.dock, layout.readouts, layout.text, layout.transport]

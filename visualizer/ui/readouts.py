@@ -47,6 +47,12 @@ class Readout:
     why: explain.Lines = ()
 
 
+def told(model: UiModel) -> tuple[object, ...]:
+    """All that the panel tells (see `stills`)."""
+    hud = model.hud
+    return (hud.stats, hud.proof, hud.slowdown, model.clock.speed, model.header, model.badge)
+
+
 def draw(ui: Ui, rect: Rect, model: UiModel) -> None:
     """The readouts from the left, badge and slow-down at the right."""
     with widgets.panel("readouts", rect):

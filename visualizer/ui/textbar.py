@@ -53,6 +53,13 @@ class Run:
     x: float
 
 
+def told(model: UiModel) -> tuple[object, ...]:
+    """All that the panel tells (see `stills`)."""
+    hud, painted = model.hud, model.state.painted
+    words = (hud.prompt, hud.committed, hud.pending)
+    return (*words, painted, *((model.timeline, hud.shown) if painted else ()))
+
+
 def draw(ui: Ui, rect: Rect, model: UiModel) -> None:
     unit = ui.style.unit
     tall = min(TEXT_SIZE, (rect.height / unit - 8) / (2.05 * LEADING))  # so that two lines fit

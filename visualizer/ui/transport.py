@@ -16,6 +16,14 @@ from visualizer.ui.panel import Ui
 from visualizer.ui.style import SMALL_SIZE
 
 CAMERAS: tuple[tuple[Preset, str], ...] = tuple((name, name.capitalize()) for name in PRESETS)
+PAD = 8.0  # around words in a window of their own, which cuts off what touches its sides
+
+
+def told(model: UiModel) -> tuple[object, ...]:
+    """All that the panel tells (see `stills`)."""
+    state, clock = model.state, model.clock
+    switches = (clock.playing, clock.loop is None, state.painted, state.help_visible)
+    return (*switches, clock.speed, state.preset)
 
 
 def draw(ui: Ui, rect: Rect, model: UiModel) -> None:
@@ -27,7 +35,7 @@ def draw(ui: Ui, rect: Rect, model: UiModel) -> None:
         imgui.set_cursor_screen_pos(imgui.ImVec2(rect.x + 12 * unit, middle))
         _buttons(ui, model, size, int((right - rect.x - 12 * unit) / (size + 2)))
         left = imgui.get_cursor_screen_pos().x + 10 * unit
-        _place(ui, Rect(left, rect.y, right - left, rect.height), model)
+        ui.marks["place"] = Rect(left, rect.y, right - left, rect.height)
 
 
 def _buttons(ui: Ui, model: UiModel, size: float, room: int) -> None:
@@ -105,16 +113,22 @@ def _cameras(ui: Ui, preset: Preset, width: float, narrow: bool) -> None:
         ui.emit(act.ChoosePreset(CAMERAS[chosen][0]))
 
 
-def _place(ui: Ui, rect: Rect, model: UiModel) -> None:
-    """Where the show stands, in words, as many of them as fit."""
+def place(model: UiModel) -> tuple[str, ...]:
+    """Where the show stands: the round and the seconds, or, shorter, the round alone."""
     rounds = len(model.timeline.rounds) if model.timeline is not None else 0
     if not rounds:
-        return
-    seconds = f"{model.clock.t:.1f} / {model.end:.1f} s"
+        return ()
     now = f"round {max(model.hud.round_index, 0) + 1} of {rounds}"
-    with widgets.font(ui.style, SMALL_SIZE):
+    return f"{now}  ·  {model.clock.t:.1f} / {model.end:.1f} s", now
+
+
+def draw_place(ui: Ui, rect: Rect, model: UiModel) -> None:
+    """Write it where the row has room for it: by itself, since it changes ten times a second."""
+    pad = PAD * ui.style.unit
+    room = Rect(rect.x - pad, rect.y, rect.width + 2 * pad, rect.height)
+    with widgets.panel("place", room, clear=True), widgets.font(ui.style, SMALL_SIZE):
         y = rect.y + (rect.height - imgui.get_text_line_height()) / 2
-        for words in (f"{now}  ·  {seconds}", now):
+        for words in place(model):
             if imgui.calc_text_size(words).x <= rect.width:
                 color = widgets.u32(ui.style.palette.dim)
                 imgui.get_window_draw_list().add_text(imgui.ImVec2(rect.x, y), color, words)
