@@ -28,7 +28,7 @@ from engine.config import EngineConfig
 from engine.decode import READ_AT_ONCE, Session, check_prompt
 from engine.devices import Device, DeviceError
 from engine.drafters import auto
-from engine.drafters.auto import Measured
+from engine.drafters.auto import Choice, Measured
 from engine.drafters.catalogue import Catalogue, Makers, unigram
 from engine.drafters.eagle import FusedRunner
 from engine.drafters.medusa import Heads
@@ -163,17 +163,19 @@ class Engine:
         `memory` holds its earlier replies, where they are kept.
         """
         self._target = kernel.runner(weights, CONTEXT, same_bits=True)
-        self.machine = replace(machine, kernel=kernel.name_of(self._target))
         self.name = TITLES.get(folder.name, folder.name)
         self._tokenizer = Tokenizer.from_folder(folder)
         self._kernel = kernel
         self._unigram = unigram(shipped, weights.config.vocab_size).to(weights.embedding.device)
+        self._desk = kernel.desk(weights, self._unigram)  # of one run after the other
+        self.machine = replace(machine, kernel=kernel.name_of(self._target, self._desk))
         self._catalogue = Catalogue(
             _makers(self._target, kernel, report), shipped, remembers=memory is not None
         )
         self._report = report
         self._memory = memory
         self._notice = ""
+        self._measured: dict[tuple[int, int], Measured] = {}
         self._run: Session | None = None
         self._to_keep: Session | None = None  # the run whose reply is to be remembered
 
@@ -193,25 +195,27 @@ class Engine:
             self._target.forward([0] * width)
         self._target.rollback(0)
 
-    @cached_property
-    def auto(self) -> Measured:
-        """What decides the meaning of "auto" on this machine: measured once, then remembered.
+    def meant_by_auto(self, settings: Settings) -> Choice:
+        """What "auto" means on this machine under these settings: measured once, then remembered.
 
         It is measured on rows of its own, for a run may be going on.
         """
-        m = self.machine
-        return auto.choose(
-            lambda prompt, settings, tokens: self._session(
-                Start(prompt, settings=settings, max_new_tokens=tokens),
-                settings.drafter,
-                reason="",
-                target=self._second_target,
-            ),
-            self._catalogue.names,
-            key=f"{self.name} {m.device} {m.dtype} {m.kernel} {m.threads} {_speed_mark()}",
-            memory=fetch.cache_root() / "auto.json",
-            progress=lambda step: self._report(EngineState("measuring", f"Measuring {step}")),
-        )
+        asked, m = auto.asked_for(settings), self.machine
+        if asked not in self._measured:
+            self._measured[asked] = auto.choose(
+                lambda prompt, settings, tokens: self._session(
+                    Start(prompt, settings=settings, max_new_tokens=tokens),
+                    settings.drafter,
+                    reason="",
+                    target=self._second_target,
+                ),
+                self._catalogue.names,
+                key=f"{self.name} {m.device} {m.dtype} {m.kernel} {m.threads} {_speed_mark()}",
+                memory=fetch.cache_root() / "auto.json",
+                progress=lambda step: self._report(EngineState("measuring", f"Measuring {step}")),
+                asked=asked,
+            )
+        return self._measured[asked].choice(settings)
 
     def check(self, settings: Settings) -> None:
         """Raise ValueError, one clear sentence, when no run can have these settings."""
@@ -235,7 +239,7 @@ class Engine:
         self.admit(start)
         drafter, reason = start.settings.drafter, "chosen by name"
         if drafter == "auto":
-            meant = self.auto.choice(start.settings)
+            meant = self.meant_by_auto(start.settings)
             drafter, reason = meant.drafter, meant.reason
             if start.settings.auto_k:
                 start = replace(start, settings=replace(start.settings, k=meant.k))
@@ -343,12 +347,15 @@ class Engine:
         return Session(
             target,
             self._tokenizer,
-            lambda name: made(self.auto.choice(start.settings).drafter if name == "auto" else name),
+            lambda name: made(
+                self.meant_by_auto(start.settings).drafter if name == "auto" else name
+            ),
             self._unigram,
             header,
             reading=lambda done, total: self._report(
                 EngineState("reading", "Reading the prompt", done, total)
             ),
+            desk=self._desk,
         )
 
 
@@ -379,7 +386,7 @@ def _speed_mark() -> str:
 
 
 _SPEED = (
-    "decode.py", "device_round.py", "graphs.py", "kernels.py", "lanes.py", "llama.py",
+    "decode.py", "desk.py", "device_round.py", "graphs.py", "kernels.py", "lanes.py", "llama.py",
     "lowbit.py", "rowpass.py", "tiles.py", "weights.py",
 )  # fmt: skip
 

@@ -9,9 +9,9 @@ kept as the text.
 
 What is measured is drafting and verification. Reading a drawn token on the host ends each
 measured span and waits for the device. Evidence is timed apart. After an idle pause one pass is
-made and thrown away, so that no rate contains a processor waking up. On a CUDA device the host
-reads once a round, and what it reads ends the round's one span (`device_round`); only a tree,
-which grows by what was drawn, is read as it grows.
+made and thrown away, so that no rate contains a processor waking up. On a CUDA device a round lies
+on a `desk`: the host reads once, and what it reads ends the round's one span (`device_round`); only
+a tree, which grows by what was drawn, is read as it grows.
 
 Knows no model by name, no text encoding beyond `Vocabulary`, and no pictures.
 """
@@ -24,15 +24,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from torch import OutOfMemoryError, Tensor
+from torch import OutOfMemoryError, Tensor, inference_mode
 
-from engine import device_round, evidence
+from engine import evidence
 from engine.adapt import Learned
+from engine.desk import Desk
 from engine.device_round import Drawn
 from engine.drafters.proposal import Drafter, DraftRequest, Proposal
 from engine.drafters.suffix_index import Store
 from engine.evidence import Check, Choice, Vocabulary
-from engine.sampling import Draws, penalise, process
+from engine.sampling import COLDEST, Draws, penalise, process
 from engine.trace import (
     Baseline,
     FinishReason,
@@ -74,7 +75,8 @@ class Target(Protocol):
     `forward` feeds ids after the `length` rows held, each following the row before it or the one
     that `parents` names, and returns their logits (n, V), or (1, V) of the last; `keep` makes one
     branch of such rows the text and `rollback` forgets rows; `context` is the most it can hold.
-    `hidden` (context, hidden) has the final hidden state of every row held.
+    `hidden` (context, hidden) has the final hidden state of every row held. `chains_only`: a row
+    has the bits it has alone if it was fed in a chain, but not if it was fed in a tree.
     """
 
     @property
@@ -83,6 +85,8 @@ class Target(Protocol):
     def context(self) -> int: ...
     @property
     def hidden(self) -> Tensor: ...
+    @property
+    def chains_only(self) -> bool: ...
     def forward(
         self,
         ids: Sequence[int] | Tensor,
@@ -107,8 +111,9 @@ class Session:
     the tokens read and those in all. Raises DecodeError when the prompt is empty or leaves no
     room in the context.
 
-    `rule` judges every round; only a proof's control puts another in its place. `checked` is what
-    the last round rested on.
+    With a `desk` rounds stay on the device until they are decided. `rule` judges every round; only
+    a proof's control puts another in its place. `checked` is what the last round rested on, until
+    another pass is made.
     """
 
     def __init__(
@@ -120,13 +125,14 @@ class Session:
         header: RunHeader,
         now: Callable[[], float] = time.perf_counter,
         reading: Callable[[int, int], None] = lambda done, total: None,
+        desk: Desk | None = None,
     ) -> None:
         self._target = target
         self._vocabulary = vocabulary
         self._drafters = drafters
         self._unigram = unigram
         self._vocab_size = len(unigram)
-        self._on_device = unigram.is_cuda  # whether rounds stay there until they are decided
+        self._desk = desk
         self._now = now
         self._draws = Draws(header.seed)
         self._context = min(header.context_limit, target.context)
@@ -138,7 +144,7 @@ class Session:
         self._choices: list[Choice | None] = []  # of each new token; None: it was sampled
         self._drafter: Drafter | None = None
         self._busy_until = now()
-        self.rule: Rule = device_round.judge if self._on_device else verify
+        self.rule: Rule = verify if desk is None else desk.judge
         self.checked: Check | None = None
         self.memory: Store | None = None  # earlier replies, the same ones for the whole run
         self.finished: RunFinished | None = None
@@ -217,10 +223,7 @@ class Session:
         The median of single-token passes at the present text, after some to warm up; the text
         does not change. The header carries it from now on.
         """
-        seconds = []
-        for _ in range(WARM_UP_PASSES + BASELINE_PASSES):
-            seconds.append(self._check(Proposal(), 0).seconds)
-            self._settle()
+        seconds = [self._alone() for _ in range(WARM_UP_PASSES + BASELINE_PASSES)]
         measured = Baseline(statistics.median(seconds[WARM_UP_PASSES:]), BASELINE_PASSES)
         self.header = replace(self.header, baseline=measured)
         self._busy_until = self._now()
@@ -250,8 +253,18 @@ class Session:
 
     def _wake(self) -> None:
         if self._now() - self._busy_until > IDLE_SECONDS:
-            self._check(Proposal(), 0)
-            self._settle()
+            self._alone()
+
+    def _alone(self) -> float:
+        """Make one pass of the target alone and forget it; the seconds it took."""
+        self._begin_round()
+        check = self._check(Proposal(), 0)
+        self._settle()
+        return check.seconds
+
+    def _begin_round(self) -> None:
+        if self._desk is not None:
+            self._desk.begin(self._settings, self._ids)
 
     @property
     def _known(self) -> Learned:
@@ -270,6 +283,7 @@ class Session:
 
     def _propose(self, index: int, settings: Settings) -> tuple[bool, Proposal]:
         """The round's proposal, and whether its drafter has just come into use."""
+        self._begin_round()
         if settings.effective_k == 0:  # it falls behind from here on, and observes when it is back
             if not settings.chooses_k:
                 self._drafter = None
@@ -282,7 +296,7 @@ class Session:
             width = self._width(wanted, settings.k)
             features = self._target.hidden[: len(self._ids) - 1]
             request = DraftRequest(
-                width, settings, self._unigram, self._draws, index, self._on_device, features,
+                width, settings, self._unigram, self._draws, index, self._desk, features,
                 self.memory,
             )  # fmt: skip
             proposal = wanted.propose(self._ids, request) if request.k else Proposal()
@@ -332,37 +346,60 @@ class Session:
 
         The target then holds every guess; `_settle` forgets those that do not stay.
         """
-        s = self._settings
+        desk = self._desk
         self._settle()  # a pass that failed may have left rows
         started = self._now()
         guesses, parents = proposal.tokens, proposal.parents
-        fed = device_round.to_feed(self._ids[-1], guesses)
+        fed: Sequence[int] | Tensor = (
+            [self._ids[-1], *guesses] if desk is None else desk.to_feed(self._ids[-1], proposal)
+        )
         if parents is None:
             logits = self._target.forward(fed)  # (n + 1, V)
         else:
             first = len(self._ids)  # row of the first guess; the last token's is the one before
             rows = [first - 2, *(first + parent for parent in parents)]
             logits = self._target.forward(fed, parents=rows)
-        scores = penalise(logits, self._ids, s.repetition_penalty, fed[1:], parents)
-        target_probs = process(scores, s.temperature, s.top_k, s.top_p, s.min_p)
-        draft_probs = proposal.draft_probs(target_probs)
-        accept_draws = tuple(
-            self._draws.uniform("accept", index, slot) for slot in range(len(guesses))
-        )
-        emit_draw = self._draws.uniform("emit", index)
-        verdict = self.rule(target_probs, draft_probs, guesses, parents, accept_draws, emit_draw)
+        laws = self._laws(logits, proposal) if desk is None else desk.weigh(logits, parents)
+        uniform, slots = self._draws.uniform, range(len(guesses))
+        draws = tuple(uniform("accept", index, slot) for slot in slots), uniform("emit", index)
+        verdict = self.rule(*laws[1:], guesses, parents, *draws)
+        check = Check(proposal, *laws, *draws, verdict, seconds=0.0)
+        if parents is not None and self._target.chains_only:
+            check = self._looked_at_again(check)
         if isinstance(guesses, Drawn):
             started = guesses.drawn_at
-        return Check(
-            proposal,
-            scores,
-            target_probs,
-            draft_probs,
-            accept_draws,
-            emit_draw,
-            verdict,
-            seconds=self._now() - started,
-        )
+        return replace(check, seconds=self._now() - started)
+
+    @inference_mode()
+    def _looked_at_again(self, check: Check) -> Check:
+        """The check of a greedy tree, its path decided by the numbers that chains give.
+
+        Rows of the path that stand where a chain's would are a chain's. Any others are fed again,
+        as the chain they are, and judged anew, until what passes was fed so: nearly always once.
+        A sampled path needs no such care: of its law nothing is promised beyond rounding.
+        """
+        s, tokens, parents = self._settings, check.proposal.tokens, check.proposal.parents
+        straight = tuple(range(len(tokens)))  # slots whose rows are a chain's, as far as they go
+        while s.temperature <= COLDEST and (path := check.verdict.path) != straight[: len(path)]:
+            straight = path
+            self._settle()
+            chain = [tokens[slot] for slot in path]
+            logits = self._target.forward([self._ids[-1], *chain])
+            scores = penalise(logits, self._ids, s.repetition_penalty, chain)
+            rows = check.verdict.rows
+            check.scores[rows] = scores
+            check.target_probs[rows] = process(scores, s.temperature)
+            laws, draws = (check.target_probs, check.draft_probs), check.accept_draws
+            verdict = self.rule(*laws, tokens, parents, draws, check.emit_draw)
+            check = replace(check, verdict=verdict, straight=True)
+        return check
+
+    def _laws(self, logits: Tensor, proposal: Proposal) -> tuple[Tensor, Tensor, Tensor]:
+        """The target's scores and laws (n + 1, V), and the laws (n, V) guesses were drawn from."""
+        s, guesses = self._settings, proposal.tokens
+        scores = penalise(logits, self._ids, s.repetition_penalty, guesses, proposal.parents)
+        target_probs = process(scores, s.temperature, s.top_k, s.top_p, s.min_p)
+        return scores, target_probs, proposal.draft_probs(target_probs)
 
     def _commit(self, check: Check) -> tuple[int, bool]:
         """Add the round's tokens to the text, up to the first that ends it.
@@ -374,7 +411,7 @@ class Session:
         accepted = len(verdict.path)
         tokens = [*(proposal.tokens[slot] for slot in verdict.path), verdict.token]
         added, reason = self._until_end(tokens)
-        if proposal.parents is not None:
+        if proposal.parents is not None and not check.straight:
             last = len(self._ids) - 1
             self._target.keep([last + row for row in verdict.rows[:added]])
         self._starts.append(len(self._ids))

@@ -2,11 +2,10 @@
 
 Every time the host reads a drawn token the device stands idle until the next work arrives, and a
 round of k guesses has k + 1 such reads. Here guesses are drawn on the device and fed to the next
-step unread, the verdict is found there too, and one read brings all of it.
-
-`judge` is `verification.verify` once more, for chains in operations nobody has to wait for: same
-arguments, same verdict. That page is the rule; the tests hold this one to it. The judging of a
-tree is the rule's own, and waits.
+step unread, the verdict is found there too, and one read brings all of it. All of that lies on a
+`desk`, whose `judge` is `verification.verify` once more, for chains in operations nobody has to
+wait for: same arguments, same verdict. That page is the rule; the tests hold the other to it. The
+judging of a tree is the rule's own, and waits.
 
 Knows laws, tokens and uniforms; nothing of models.
 """
@@ -22,10 +21,6 @@ import torch
 from torch import Tensor
 
 from engine.drafters.proposal import DraftRequest, Proposal
-from engine.sampling import penalised, seen_in
-from engine.sending import sent
-from engine.trace import EmitKind
-from engine.verification import Verdict, verify_tree
 
 NOT_FINITE = "The model's numbers are not finite: nothing can be drawn from them."
 
@@ -119,104 +114,40 @@ class Drawn(Sequence[int]):
 def chain(
     feed: Callable[[Sequence[int] | Tensor], Tensor],
     ids: Sequence[int],
-    text: Sequence[int],
     request: DraftRequest,
     source: str = "model",
     known: Proposal | None = None,
     one_step: bool = False,
 ) -> Proposal:
-    """Draw k guesses after `text` without reading them (as `proposal.chain` does reading).
+    """Draw k guesses without reading them (as `proposal.chain` does reading), on the desk.
 
     `feed` takes ids after those the model holds, `ids` first and then one guess at a time, and
     returns the logits (V,) of what follows. The first guesses may be `known`: fewer than k.
-    All are timed as `one_step` where the first brings what the others need.
+    All are timed as `one_step` where the first brings what the others need. Raises ValueError
+    where the request has no desk.
     """
-    device, penalty = request.unigram.device, request.settings.repetition_penalty
+    desk = request.desk
+    if desk is None:
+        raise ValueError("there is no desk to leave guesses on")
     known = known or Proposal()
     told = len(known.tokens)
-    laps = Laps(device, known.step_seconds[:told], sum(known.step_seconds[told:]))
     slots = range(told, request.k)
-    uniforms = _sent([request.uniform(slot) for slot in slots], device)
-    seen = None if penalty == 1.0 else seen_in([*text, *known.tokens], request.unigram)
+    laps = Laps(request.unigram.device, known.step_seconds[:told], sum(known.step_seconds[told:]))
+    desk.draft(known, [request.uniform(slot) for slot in slots])
     fed: Sequence[int] | Tensor = ids
-    tokens = [sent(known.tokens, device)]
-    laws = [*known.laws]
-    for number in range(len(slots)):
-        logits = feed(fed)
-        laws.append(request.law_of(logits if seen is None else penalised(logits, seen, penalty)))
-        tokens.append(pick(laws[-1], uniforms[number : number + 1]))
-        fed = tokens[-1].clamp(min=0)
-        if seen is not None:
-            seen = seen.index_fill(0, fed, True)
-        if not one_step or number == len(slots) - 1:
+    for slot in slots:
+        fed = desk.draw(slot, feed(fed))
+        if not one_step or slot == slots[-1]:
             laps.mark()
+    drawn = [desk.drawn_from(slot) for slot in slots]
     return Proposal(
-        tokens=Drawn(torch.cat(tokens), laps),
-        laws=tuple(laws),
+        tokens=desk.lend(request.k, laps),
+        laws=(*known.laws, *(law for _, law in drawn)),
         sources=(*known.sources, *(source,) * len(slots)),
         origins=(*known.origins, *(None,) * len(slots)),
         step_seconds=laps,
+        scores=(*known.scores, *(scores for scores, _ in drawn)),
     )
-
-
-def to_feed(last: int, guesses: Sequence[int]) -> Sequence[int] | Tensor:
-    """The text's last token and the guesses after it (n + 1), read by nobody if they are drawn."""
-    if not isinstance(guesses, Drawn):
-        return [last, *guesses]
-    tokens = guesses.tensor
-    return torch.cat((torch.full_like(tokens[:1], last), tokens.clamp(min=0)))
-
-
-@torch.inference_mode()
-def judge(
-    target_probs: Tensor,
-    draft_probs: Tensor,
-    draft_tokens: Sequence[int],
-    parents: Sequence[int] | None,
-    accept_draws: Sequence[float],
-    emit_draw: float,
-) -> Verdict:
-    """`verification.verify` with one read for a chain: see there for arguments, result and errors.
-
-    `draft_tokens` may be `Drawn`, and are read along. ``emit_probs`` is in double precision.
-    """
-    if parents is not None:
-        return verify_tree(
-            target_probs, draft_probs, draft_tokens, parents, accept_draws, emit_draw
-        )
-    device, k = target_probs.device, len(draft_tokens)
-    draws = _sent([*accept_draws, emit_draw], device)
-    tokens = draft_tokens.tensor if isinstance(draft_tokens, Drawn) else _sent(draft_tokens, device)
-    at = tokens.long().clamp(min=0)[:, None]
-    target = target_probs[:k].gather(1, at)[:, 0].double()
-    draft = draft_probs.gather(1, at)[:, 0].double()
-
-    passed = draws[:k] * draft < target
-    accepted = passed.long().cumprod(0).sum(0, keepdim=True)  # (1,)
-
-    emit_probs = target_probs.index_select(0, accepted)[0].double()
-    if k > 0:
-        refused = draft_probs.index_select(0, accepted.clamp(max=k - 1))[0].double()
-        excess = (emit_probs - refused).clamp(min=0)
-        total = excess.sum()
-        owed = torch.where(total > 1e-12, excess / total, emit_probs)
-        emit_probs = torch.where(accepted == k, emit_probs, owed)
-    token = pick(emit_probs, draws[k:])
-
-    found = read(torch.cat((target, draft, tokens.double(), accepted.double(), token.double())))
-    target_chances, draft_chances, guesses = found[:k], found[k : 2 * k], found[2 * k : 3 * k]
-    kept, emitted = int(found[-2]), int(found[-1])
-    if isinstance(draft_tokens, Drawn):
-        draft_tokens.known([int(guess) for guess in guesses])
-    if emitted < 0 or any(guess < 0 for guess in guesses):
-        raise ValueError(NOT_FINITE)
-    if not all(chance > 0 for chance in draft_chances):
-        raise ValueError("a guess has no probability under the law it is said to come from")
-    chances = zip(target_chances, draft_chances, strict=True)
-    accept_probs = tuple(min(1.0, theirs / ours) for theirs, ours in chances)
-    kind: EmitKind = "bonus" if kept == k else "recovered"
-    path = tuple(range(kept))
-    return Verdict(path, emitted, kind, emit_probs, target_probs[:k], accept_probs)
 
 
 def pick(probs: Tensor, draw: Tensor) -> Tensor:
@@ -235,8 +166,3 @@ def read(values: Tensor) -> list[float]:
     """Wait for the device and bring `values` (n,) to the host: the one place that does."""
     found: list[float] = values.tolist()
     return found
-
-
-def _sent(values: Sequence[float], device: torch.device) -> Tensor:
-    """Numbers (n,) in double precision on their way to the device."""
-    return sent(values, device, torch.float64)

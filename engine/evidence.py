@@ -36,7 +36,8 @@ class Check:
 
     `scores` (n + 1, V) are the target's logits with the penalty applied, `target_probs`
     (n + 1, V) its laws after the text and after each guess, `draft_probs` (n, V) those that the
-    guesses were drawn from; `seconds` is what the pass and the verdict took.
+    guesses were drawn from; `seconds` is what the pass and the verdict took. `straight`: the path
+    was fed again as a chain, whose rows the target now holds.
     """
 
     proposal: Proposal
@@ -47,6 +48,7 @@ class Check:
     emit_draw: float
     verdict: Verdict
     seconds: float
+    straight: bool = False
 
     @property
     def parents(self) -> Sequence[int]:

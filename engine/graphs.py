@@ -18,8 +18,9 @@ What a row sees, and at which position it stands, is a buffer too, so that a tre
 
 Exact mode (`same_bits`, for float32) makes every pass of the target `ROWS` wide, those over one
 token too: a product's rows are then summed in one order whatever a round proposes, and the text
-without speculation is the text with it, to the bit. Of chains that is promised, not of trees: the
-keys of a branch stand apart in the cache, and attention may add them up in other groups.
+without speculation is the text with it, to the bit. That is so of chains (`chains_only`). The keys
+of a tree's branch stand apart in the cache, and attention may add them up in other groups; so
+whoever wants a greedy text feeds the branch that passed once more, as a chain (`decode`).
 
 Where recording fails the same passes are made by `llama.TorchKernel`, and `name` says so.
 
@@ -122,6 +123,10 @@ class GraphKernel:
         cos, sin = rope_table(weights.config, capacity)
         self._cos = torch.cat((cos, cos), -1).to(like)[:, None]  # (capacity, 1, head_dim)
         self._sin = torch.cat((-sin, sin), -1).to(like)[:, None]  # sign of rotate-half folded in
+
+    @property
+    def chains_only(self) -> bool:
+        return self._same_bits and self._record is not None
 
     @staticmethod
     def spare_rows(context: int) -> int:

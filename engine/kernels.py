@@ -27,10 +27,12 @@ from filelock import FileLock
 from torch import Tensor
 
 from engine import devices
+from engine.desk import Desk
 from engine.fetch import cache_root
 from engine.graphs import CudaGraphs, GraphKernel, Recorder
 from engine.llama import Branches, Cache, Runner, TorchKernel, Weights, rope_table
 from engine.lowbit import Codes
+from engine.trace import Settings
 
 MAX_ROWS = 32
 """Most rows of one compiled pass; longer feeds are cut into such passes."""
@@ -92,10 +94,26 @@ class Kernels:
         kernel.record_all(runner.cache)
         return runner
 
-    def name_of(self, runner: Runner) -> str:
-        """What really computes a runner: passes that could not be recorded say why."""
+    def name_of(self, runner: Runner, desk: Desk | None = None) -> str:
+        """What really computes a runner: what could not be recorded says why."""
         kernel = runner.kernel
-        return kernel.name if isinstance(kernel, GraphKernel) and kernel.trouble else self.name
+        if isinstance(kernel, GraphKernel) and kernel.trouble:
+            return kernel.name
+        if desk is not None and desk.trouble:
+            return f"{self.name} (but rounds cannot be recorded: {desk.trouble})"
+        return self.name
+
+    def desk(self, weights: Weights, unigram: Tensor) -> Desk | None:
+        """Where rounds of this target stay until they are decided; None where nobody would wait.
+
+        `unigram` (V,) is the law of the quality dial, on the device.
+        """
+        like = weights.embedding
+        if self.record is None and like.device.type != "cuda":
+            return None
+        desk = Desk(unigram, torch.promote_types(like.dtype, torch.float32), self.record)
+        desk.begin(Settings(), ())  # recorded before it is needed
+        return desk
 
     def kernel(
         self, weights: Weights, context: int, same_bits: bool = False
@@ -201,6 +219,8 @@ def _code_folder() -> Path:
 
 class RowKernel:
     """The passes of `rowpass` over one model's weights."""
+
+    chains_only = False  # a row of a tree has the same bits, too
 
     def __init__(self, weights: Weights, context: int, team: Team) -> None:
         rows = _rowpass()

@@ -92,9 +92,15 @@ class Branches:
 
 
 class Kernel(Protocol):
-    """A way to run the layers. `name` is shown to people."""
+    """A way to run the layers. `name` is shown to people.
+
+    `chains_only`: in chains a row has the same bits in passes of every width, in trees it may not.
+    """
 
     name: str
+
+    @property
+    def chains_only(self) -> bool: ...
 
     def hidden(
         self,
@@ -128,6 +134,7 @@ class TorchKernel:
     """The layers in stock torch operations: any device, any precision."""
 
     name = "torch"
+    chains_only = False  # nothing is promised of either
 
     def __init__(self, weights: Weights, context: int) -> None:
         self.weights = weights
@@ -267,6 +274,11 @@ class Runner:
     def context(self) -> int:
         """Most tokens the cache can hold."""
         return self.cache.context
+
+    @property
+    def chains_only(self) -> bool:
+        """As the kernel's."""
+        return self.kernel.chains_only
 
     def forward(
         self,

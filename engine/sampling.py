@@ -71,7 +71,7 @@ def seen_in(text: Sequence[int], like: Tensor) -> Tensor:
     return nothing.index_fill(0, sent(text, like.device), True)
 
 
-def penalised(logits: Tensor, seen: Tensor, penalty: float) -> Tensor:
+def penalised(logits: Tensor, seen: Tensor, penalty: float | Tensor) -> Tensor:
     """Divide the logits of tokens `seen` by the penalty, or multiply those that are negative.
 
     After Keskar et al. 2019, CTRL, section 4.1, as in transformers, where the prompt counts too.
@@ -92,20 +92,45 @@ def process(
     or one of no numbers: `verification.pick` refuses both.
     """
     if temperature <= COLDEST:
-        highest = logits.max(-1, keepdim=True)
-        certain = torch.ones_like(highest.values).masked_fill(highest.values.isnan(), 0.0)
-        return torch.zeros_like(logits).scatter_(-1, highest.indices, certain)
+        return certain(logits)
+    return filtered(
+        logits, temperature, top_k, top_p if top_p < 1.0 else None, min_p if min_p > 0 else None
+    )
+
+
+def certain(logits: Tensor) -> Tensor:
+    """The one-hot laws (..., V) of the first of each row's highest logits."""
+    highest = logits.max(-1, keepdim=True)
+    mass = torch.ones_like(highest.values).masked_fill(highest.values.isnan(), 0.0)
+    return torch.zeros_like(logits).scatter_(-1, highest.indices, mass)
+
+
+def filtered(
+    logits: Tensor,
+    temperature: float | Tensor,
+    top_k: int,
+    top_p: float | Tensor | None,
+    min_p: float | Tensor | None,
+) -> Tensor:
+    """As `process` above temperature 0; None filters nothing, numbers may lie on the device (0-d).
+
+    With those the host waits for nothing.
+    """
     scores = logits / temperature
     if top_k > 0:
         kept = min(top_k, scores.shape[-1])
         edge = scores.topk(kept, dim=-1).values[..., -1:]
         scores = scores.masked_fill(scores < edge, -math.inf)
     probs = scores.softmax(-1)
-    if top_p < 1.0:
-        rows = [nucleus(row, top_p) for row in probs.reshape(-1, probs.shape[-1])]
-        scores = scores.masked_fill(~torch.stack(rows).reshape(probs.shape), -math.inf)
+    if top_p is not None:
+        if isinstance(top_p, Tensor):
+            inside = sorted_nucleus(probs, 1.0 - top_p)
+        else:
+            rows = [nucleus(row, top_p) for row in probs.reshape(-1, probs.shape[-1])]
+            inside = torch.stack(rows).reshape(probs.shape)
+        scores = scores.masked_fill(~inside, -math.inf)
         probs = scores.softmax(-1)
-    if min_p > 0:
+    if min_p is not None:
         unlikely = probs < min_p * probs.amax(-1, keepdim=True)
         probs = scores.masked_fill(unlikely, -math.inf).softmax(-1)
     return probs
@@ -132,12 +157,12 @@ def nucleus(probs: Tensor, top_p: float) -> Tensor:
     return mask
 
 
-def sorted_nucleus(probs: Tensor, droppable: float) -> Tensor:
-    """As `nucleus`, by sorting the whole law: the host waits for nothing."""
-    ascending = probs.sort(stable=True)
-    above = ascending.values.cumsum(0) > droppable
-    above[-1:] = True
-    return torch.zeros_like(above).scatter_(0, ascending.indices, above) | probs.isnan()
+def sorted_nucleus(probs: Tensor, droppable: float | Tensor) -> Tensor:
+    """As `nucleus`, of every law (..., V), by sorting them whole: the host waits for nothing."""
+    ascending = probs.sort(dim=-1, stable=True)
+    above = ascending.values.cumsum(-1) > droppable
+    above[..., -1:] = True
+    return torch.zeros_like(above).scatter_(-1, ascending.indices, above) | probs.isnan()
 
 
 def one_hot(token: int, like: Tensor) -> Tensor:

@@ -18,7 +18,15 @@ def sent(
     """`values` as a tensor of `dtype` on `device`; a tensor that is there is left as it is."""
     if isinstance(values, Tensor) and values.device == device:
         return values
+    return _staged(values, device, dtype).to(device, non_blocking=True)
+
+
+def bring(values: Sequence[float], buffer: Tensor) -> None:
+    """Put numbers (n,) into a buffer (n,) on its device."""
+    if len(values):
+        buffer.copy_(_staged(values, buffer.device, buffer.dtype), non_blocking=True)
+
+
+def _staged(values: Sequence[float] | Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:
     staged = torch.as_tensor(values, dtype=dtype)
-    if device.type == "cuda" and staged.numel():
-        staged = staged.pin_memory()
-    return staged.to(device, non_blocking=True)
+    return staged.pin_memory() if device.type == "cuda" and staged.numel() else staged

@@ -4,7 +4,8 @@ Each candidate writes two short texts at temperature 0, asking for eight guesses
 for four in the next. From these the tokens a second at one to eight are worked out: a chain's
 round with fewer guesses is the same round cut off, and its cost the sum of what its parts were
 measured to cost. What a tree does with another number of nodes is not known, so it counts only
-at those it was measured with.
+at those it was measured with. Whoever sets more than eight guesses has everybody measured with
+sixteen and twelve as well, the first time.
 
 What was measured lies in the user's cache, under the machine, target, kernel and program it was
 measured with. It is measured anew when the target alone proves much faster than it was then: the
@@ -25,6 +26,7 @@ from pathlib import Path
 import numpy as np
 
 from engine.adapt import START
+from engine.arguments import MAX_K
 from engine.decode import Session
 from engine.trace import Round, Settings
 
@@ -35,8 +37,9 @@ CANDIDATES = (
 less often; the other drafters cost more than one of these, and guess no better."""
 
 ALONE = "none"
-ASKED = (8, 4)
-"""Guesses asked for in turn: the same texts have to tell of many and of few."""
+ASKED, ASKED_MORE = (8, 4), (MAX_K, 12)
+"""Guesses asked for in turn: the same texts have to tell of many and of few. The others, where
+more are set than the first tell of."""
 
 MOST = max(ASKED)
 PROMPTS = (
@@ -62,9 +65,10 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Tokens a second at 1, 2, … `MOST` guesses by drafter, and the day they were measured.
+    """Tokens a second at 1, 2, … guesses by drafter, and the day they were measured.
 
-    `ALONE` is among them. 0 where nothing is known: a drafter that failed, a tree's other widths.
+    `ALONE` is among them, and all go as far. 0 where nothing is known: a drafter that failed, a
+    tree's other widths.
     """
 
     rates: dict[str, tuple[float, ...]]
@@ -72,10 +76,11 @@ class Measured:
 
     def choice(self, settings: Settings) -> Choice:
         """The fastest drafter with the K of `settings`, or with its own best where K is free."""
+        most = len(self.rates[ALONE])
         if settings.auto_k:
-            asked = range(1, MOST + 1)
+            asked = range(1, most + 1)
         else:
-            k = min(settings.k or START, MOST)
+            k = min(settings.k or START, most)
             asked = range(k, k + 1)
         rate, best, k = max(
             ((rates[k - 1], name, k) for name, rates in self.rates.items() if name != ALONE
@@ -85,7 +90,27 @@ class Measured:
         why = f"{best}, K {k}: {rate:.0f} tok/s here against {alone:.0f} alone, measured {self.day}"
         if rate < alone:
             why += "; no drafter here is faster than the target alone"
+        if settings.k > most and not settings.auto_k:
+            why += f"; more than {most} guesses were not measured"
+        if not settings.auto_k:
+            why += "".join(map(self._left_out(k), self.rates))
         return Choice(best, k, why)
+
+    def _left_out(self, k: int) -> Callable[[str], str]:
+        """Says of a drafter that it was measured with other numbers of guesses, if it was."""
+
+        def said(name: str) -> str:
+            known = [str(at) for at, rate in enumerate(self.rates[name], 1) if rate > 0]
+            if not known or str(k) in known:
+                return ""
+            return f"; {name} was measured with {' and '.join(known)} guesses only"
+
+        return said
+
+
+def asked_for(settings: Settings) -> tuple[int, int]:
+    """With which numbers of guesses everybody is measured, to choose for these settings."""
+    return ASKED_MORE if settings.k > MOST and not settings.auto_k else ASKED
 
 
 def choose(
@@ -94,23 +119,30 @@ def choose(
     key: str,
     memory: Path,
     progress: Callable[[str], None] = lambda step: None,
+    asked: tuple[int, int] = ASKED,
 ) -> Measured:
     """How fast each of `names` is, measured unless `memory` knows it under `key`.
 
-    `progress` hears of each step before it is measured.
+    Rates go up to the most guesses `asked` for. `progress` hears of each step before it is
+    measured.
     """
     candidates = [ALONE, *(name for name in CANDIDATES if name in names)]
-    known = _recall(memory).get(key)
+    if asked != ASKED:
+        key += f" at {asked[0]} and {asked[1]}"
+    known = _recall(memory, max(asked)).get(key)
     if known is None or not set(candidates) <= set(known.rates) or _was_busy(known, begin):
-        known = Measured(measure(begin, candidates, progress), date.today().isoformat())
+        known = Measured(measure(begin, candidates, progress, asked), date.today().isoformat())
         _remember(memory, key, known)
     return Measured({name: known.rates[name] for name in candidates}, known.day)
 
 
 def measure(
-    begin: Begin, names: Sequence[str], progress: Callable[[str], None]
+    begin: Begin,
+    names: Sequence[str],
+    progress: Callable[[str], None],
+    asked: tuple[int, int] = ASKED,
 ) -> dict[str, tuple[float, ...]]:
-    """Tokens a second of each drafter at 1 to `MOST` guesses; `ALONE` is the target alone.
+    """Tokens a second of each drafter at 1, 2, … guesses; `ALONE` is the target alone.
 
     All write one text before any writes the next: a moment in which the machine was busy
     elsewhere should not decide. A drafter that cannot be had here, or fails, has 0; so the
@@ -124,7 +156,7 @@ def measure(
         if name in failed:
             continue
         try:
-            made = _written(begin(prompt, Settings(drafter=name), NEW_TOKENS), name)
+            made = _written(begin(prompt, Settings(drafter=name), NEW_TOKENS), name, asked)
         except Exception:
             if name == ALONE:
                 raise
@@ -132,14 +164,14 @@ def measure(
             failed.add(name)
         else:
             rounds[name] += made
-    return rates_of(rounds) | dict.fromkeys(failed, (0.0,) * MOST)
+    return rates_of(rounds, max(asked)) | dict.fromkeys(failed, (0.0,) * max(asked))
 
 
-def _written(session: Session, drafter: str) -> list[Round]:
-    """The rounds of a run that asks for each number of `ASKED` in turn."""
+def _written(session: Session, drafter: str, asked: tuple[int, int]) -> list[Round]:
+    """The rounds of a run that asks for each of these numbers of guesses in turn."""
     rounds = []
     while session.finished is None:
-        k = ASKED[session.made % len(ASKED)]
+        k = asked[session.made % len(asked)]
         session.rewind(session.made, Settings(drafter=drafter, k=k))
         rounds.append(session.advance())
     return rounds
@@ -151,8 +183,10 @@ def _was_busy(known: Measured, begin: Begin) -> bool:
     return rates_of({ALONE: made})[ALONE][0] > MUCH_FASTER * known.rates[ALONE][0]
 
 
-def rates_of(rounds: Mapping[str, Sequence[Round]]) -> dict[str, tuple[float, ...]]:
-    """Tokens a second at 1 to `MOST` guesses by drafter, from rounds that asked for more or less.
+def rates_of(
+    rounds: Mapping[str, Sequence[Round]], most: int = MOST
+) -> dict[str, tuple[float, ...]]:
+    """Tokens a second at 1 to `most` guesses by drafter, from rounds that asked for more or less.
 
     Each part of a round is counted with its median time. A pass over so many guesses costs the
     same whoever made them, so its time is the median over everybody's rounds: what the machine
@@ -177,7 +211,7 @@ def rates_of(rounds: Mapping[str, Sequence[Round]]) -> dict[str, tuple[float, ..
         tokens = sum(len(each.committed) - max(each.accepted - k, 0) for each in cut)
         return tokens / total if total else 0.0
 
-    return {name: tuple(rate(made, k) for k in range(1, MOST + 1)) for name, made in rounds.items()}
+    return {name: tuple(rate(made, k) for k in range(1, most + 1)) for name, made in rounds.items()}
 
 
 def _tells(made: Round, k: int, others: Sequence[Round]) -> bool:
@@ -209,25 +243,25 @@ def _medians(samples: Iterable[tuple[int, float]]) -> dict[int, float]:
     return {key: statistics.median(values) for key, values in grouped.items()}
 
 
-def _recall(memory: Path) -> dict[str, Measured]:
-    """What was measured before; nothing when the file is missing or not ours."""
+def _recall(memory: Path, most: int | None = None) -> dict[str, Measured]:
+    """What was measured before, at up to `most` guesses; nothing when the file is not ours."""
     try:
-        known = json.loads(memory.read_text(encoding="utf-8"))
-        return {
+        known = {
             str(key): Measured(
-                {str(name): _whole(rates) for name, rates in each["rates"].items()},
+                {str(name): tuple(map(float, rates)) for name, rates in each["rates"].items()},
                 str(each["day"]),
             )
-            for key, each in known.items()
+            for key, each in json.loads(memory.read_text(encoding="utf-8")).items()
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
-
-
-def _whole(rates: Sequence[float]) -> tuple[float, ...]:
-    if len(rates) != MOST:
-        raise ValueError("measured at other numbers of guesses")
-    return tuple(map(float, rates))
+    if most is None:
+        return known
+    return {
+        key: each
+        for key, each in known.items()
+        if all(len(rates) == most for rates in each.rates.values())
+    }
 
 
 def _remember(memory: Path, key: str, measured: Measured) -> None:

@@ -78,7 +78,8 @@ class HybridDrafter:
         return self._model.context
 
     def propose(self, ids: Sequence[int], request: DraftRequest) -> Proposal:
-        if request.unread and request.settings.quality >= 100:  # else a copied guess is drawn too
+        # With the dial turned a copied guess is drawn, too: then nothing stays unread.
+        if request.desk is not None and request.settings.quality >= 100:
             copied = chain(lambda text, slot: self._copied(text, request), ids, request)
             left = request.k - len(copied.tokens)
             return self._model.go_on(copied, ids, request) if left else copied

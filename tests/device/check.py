@@ -180,6 +180,9 @@ def at_a_glance(found: dict[str, Any]) -> list[str]:
             lines += [
                 f"- {dtype}: {each['kernel']}; texts equal: {equal['texts equal']}",
                 f"- {dtype}: a row has the same bits in every pass: {bits['all equal']}",
+                f"- {dtype}: greedy texts by trees: {each['exact trees']['texts equal']} equal, "
+                f"promised: {each['exact trees']['promised']}",
+                f"- {dtype}: rounds on a desk: {desk_words(each['rounds on a desk'])}",
             ]
     for title, each in found.items():
         drafted = [line for line in each.get("lines", ()) if line["speedup"] is not None]
@@ -196,6 +199,19 @@ def at_a_glance(found: dict[str, Any]) -> list[str]:
                         f"- {title}: {rival['ours']:.2f}x {rival['name']} on the wall clock"
                     )
     return lines
+
+
+def desk_words(found: Any) -> str:
+    """Whether rounds are the same with and without recordings, and nothing moved."""
+    if isinstance(found, str):
+        return found
+    kinds = [each for each in found.values() if isinstance(each, dict)]
+    replayed = all(each["replayed as launched"] for each in kinds)
+    alike = all(each["as without a desk"] for each in kinds)
+    return (
+        f"replayed as launched: {replayed}; as without a desk: {alike}; buffers stayed: "
+        f"{found['buffers stayed']}; recorded: {found['recorded']}"
+    )
 
 
 def main() -> None:

@@ -19,6 +19,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import EllipsisType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -28,13 +29,13 @@ import torch  # noqa: E402
 
 from engine import devices, kernels  # noqa: E402
 from engine.decode import Session  # noqa: E402
+from engine.desk import Desk  # noqa: E402
 from engine.drafters.model import ModelDrafter  # noqa: E402
 from engine.drafters.proposal import Drafter  # noqa: E402
 from engine.graphs import ROWS, GraphKernel, eager  # noqa: E402
 from engine.kernels import Kernels  # noqa: E402
 from engine.llama import LlamaConfig, Runner, Weights  # noqa: E402
 from engine.trace import Round, Settings  # noqa: E402
-from engine.verification import verify  # noqa: E402
 from tests.engine import kit  # noqa: E402
 from tests.engine.trees import by_paths, random_shape, rows_of  # noqa: E402
 
@@ -42,6 +43,16 @@ NEEDS_CUDA = "not looked at: this needs CUDA"
 CONTEXT = 2048
 PROMPT = [11, 7, 23, 5, 42, 3, 19, 8]
 NEW_TOKENS = 96
+TEXTS = 6
+CHAIN = tuple(range(-1, ROWS))
+KINDS: dict[str, dict[str, float]] = {
+    "greedy": {"temperature": 0.0},
+    "sampled": {"temperature": 0.8},
+    "greedy, worse": {"temperature": 0.0, "quality": 40.0},
+    "top-k": {"temperature": 0.8, "top_k": 20},
+    "top-p and min-p": {"temperature": 0.8, "top_p": 0.9, "min_p": 0.02},
+    "penalty, worse": {"temperature": 0.8, "repetition_penalty": 1.3, "quality": 70.0},
+}
 
 DEFAULT = LlamaConfig(
     vocab_size=49152, hidden_size=576, mlp_size=1536, layers=30, heads=9, kv_heads=3, head_dim=64,
@@ -75,16 +86,22 @@ class Rounds:
         self.unigram = torch.full(
             (self.weights.config.vocab_size,), 1 / self.weights.config.vocab_size
         ).to(options.device)
+        began = time.perf_counter()
+        self.desk = self.chosen.desk(self.weights, self.unigram)
+        self.desk_in = time.perf_counter() - began
 
     def all(self) -> dict[str, Any]:
         kernel = self.target.kernel
         assert isinstance(kernel, GraphKernel)
         return {
-            "kernel": self.chosen.name_of(self.target),
+            "kernel": self.chosen.name_of(self.target, self.desk),
             "seconds to record": round(self.recorded_in, 2),
+            "seconds to record a round's work": round(self.desk_in, 2),
             "smoke, off the CPU by": self.smoke(),
             "same bits": self.same_bits(),
             "branches": self.branches(),
+            "exact trees": self.exact_trees(),
+            "rounds on a desk": self.on_a_desk(),
             "recorded against eager": self.against_eager(),
             "waits of a round": self.waits(),
             "milliseconds of a pass": self.passes(),
@@ -121,11 +138,12 @@ class Rounds:
     def branches(self) -> dict[str, float]:
         """How far rows of trees are off the same rows in chains, by these passes and by plain ones.
 
-        0 is the same bits, which trees are not promised.
+        0 is the same bits, which rows of trees are promised only where a chain would put them.
         """
         ids, chance = some_ids(300 + ROWS, self.weights), random.Random(0)
         plain = Runner(self.weights, CONTEXT)
         found = {"off chains by": 0.0, "off plain passes by": 0.0, "replays": 0.0}
+        found["off chains by, where a chain would stand"] = 0.0
         kernel = self.target.kernel
         assert isinstance(kernel, GraphKernel)
         for start in (5, 60, 300):
@@ -141,6 +159,63 @@ class Rounds:
             found["replays"] += kernel.replays - before
             for name, chain in zip(found, chains, strict=False):
                 found[name] = max(found[name], far(tree, chain))
+            straight = [0, *(n + 1 for n in range(len(shape)) if shape[: n + 1] == CHAIN[: n + 1])]
+            name = "off chains by, where a chain would stand"
+            found[name] = max(found[name], far(tree[straight], chains[0][straight]))
+        return found
+
+    def exact_trees(self) -> dict[str, Any]:
+        """Greedy texts by rounds of trees against the target alone, to the last token.
+
+        Where that is promised (float32), and where it is not, how often they part.
+        """
+        alone = self.session(self.target, None)
+        words = [token.id for made in alone.rounds() for token in made.committed]
+        equal, again, rounds = 0, 0, 0
+        for seed in range(TEXTS):
+            run = self.session(
+                self.target, bushes(words, seed, len(self.unigram)), replace(Settings(), k=ROWS - 1)
+            )
+            said = []
+            while run.finished is None:
+                said += [token.id for token in run.advance().committed]
+                again += run.checked is not None and run.checked.straight
+            equal += said == words
+            rounds += run.made
+        return {
+            "promised": self.target.chains_only,
+            "texts equal": f"{equal} of {TEXTS}",
+            "rounds": rounds,
+            "looked at again": again,
+        }
+
+    def on_a_desk(self) -> Any:
+        """Rounds whose work is replayed, launched, and done without a desk: the same tokens.
+
+        Under every kind of setting, K from 0 to 16, and with no buffer moved.
+        """
+        if self.desk is None:
+            return NEEDS_CUDA
+        before = self.desk.addresses
+        launched = Desk(self.unigram, self.desk.dtype)
+        found: dict[str, Any] = {}
+        for name, changes in KINDS.items():
+            told = []
+            for desk in (self.desk, launched, None):
+                settings = replace(Settings(), **changes)
+                run = self.session(self.target, self.drafter(), settings, 32, desk)
+                told.append([])
+                while run.finished is None:
+                    run.rewind(run.made, replace(settings, k=(5 * run.made + 3) % ROWS))
+                    made = run.advance()
+                    told[-1] += [guess.token.id for guess in made.guesses]
+                    told[-1] += [token.id for token in made.committed]
+            found[name] = {
+                "replayed as launched": told[0] == told[1],
+                "as without a desk": told[0] == told[2],
+            }
+        found["buffers stayed"] = self.desk.addresses == before
+        found["recorded"] = self.desk.trouble or True
         return found
 
     def against_eager(self) -> dict[str, Any]:
@@ -149,7 +224,7 @@ class Rounds:
         K goes from 1 to 6 and round again, with guesses refused at any place.
         """
         plain = Runner(self.weights, CONTEXT)
-        expected = list(self.session(plain, None).rounds())
+        expected = list(self.session(plain, None, desk=None).rounds())
         words = [token.id for made in expected for token in made.committed]
         texts = {"plain, alone": words}
         kernel = self.target.kernel
@@ -157,7 +232,8 @@ class Rounds:
         replays = {}
         for name, runner in (("plain", plain), ("recorded", self.target)):
             before = kernel.replays
-            run = self.session(runner, scripted(words))
+            desk = self.desk if runner is self.target else None
+            run = self.session(runner, scripted(words), desk=desk)
             texts[f"{name}, in rounds"] = list(cycling(run))
             replays[name] = {"rounds": run.made, "replays": kernel.replays - before}
         alone = self.session(self.target, None)
@@ -175,14 +251,10 @@ class Rounds:
         if not self.on_cuda:
             return NEEDS_CUDA
         found = {}
-        for name, changes in {
-            "greedy": {"temperature": 0.0},
-            "sampled": {"temperature": 0.8},
-            "top-p": {"temperature": 0.8, "top_p": 0.9},
-            "penalty": {"temperature": 0.8, "repetition_penalty": 1.3},
-        }.items():
+        for name, changes in KINDS.items():
             run = self.session(self.target, self.drafter(), replace(Settings(), **changes))
             run.advance()
+            run._begin_round()
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 torch.cuda.set_sync_debug_mode("warn")
@@ -214,11 +286,12 @@ class Rounds:
     def drafting(self) -> dict[str, Any]:
         """A drafter of the first two layers, K 4: read guess by guess, and left on the device."""
         table = {}
-        for name, on_device in (("read guess by guess", False), ("left on the device", True)):
-            run = self.session(self.target, self.drafter(), Settings(k=4), NEW_TOKENS * 2)
-            if not on_device:
-                run._on_device = False
-                run.rule = verify
+        desks: dict[str, Desk | None] = {"read guess by guess": None}
+        if self.desk is not None:
+            desks["left on the device, launched"] = Desk(self.unigram, self.desk.dtype)
+            desks["left on the device, replayed"] = self.desk
+        for name, desk in desks.items():
+            run = self.session(self.target, self.drafter(), Settings(k=4), NEW_TOKENS * 2, desk)
             made = [each for each in run.rounds() if not each.cold and len(each.guesses) == 4]
             steps = [seconds for each in made for seconds in each.draft_step_seconds]
             whole = [each.draft_seconds + each.verify_seconds for each in made]
@@ -239,10 +312,15 @@ class Rounds:
         drafter: Drafter | None,
         settings: Settings | None = None,
         tokens: int = NEW_TOKENS,
+        desk: Desk | EllipsisType | None = ...,
     ) -> Session:
+        """A run; on the desk that runs have here, unless another or none is named."""
         wanted = replace(settings or Settings(), drafter="script", speculative=drafter is not None)
         about = kit.header(PROMPT, wanted, max_new_tokens=tokens, context_limit=CONTEXT)
-        return Session(target, kit.Words(), lambda name: drafter, self.unigram, about)
+        return Session(
+            target, kit.Words(), lambda name: drafter, self.unigram, about,
+            desk=self.desk if isinstance(desk, EllipsisType) else desk,
+        )  # fmt: skip
 
     def milliseconds(self, work: Callable[[], object], repeats: int = 20) -> float:
         def once() -> float:
@@ -311,6 +389,21 @@ def scripted(words: list[int]) -> Drafter:
         return right if chance.random() < 0.75 else (right + 1) % 100
 
     return kit.Script(guess)
+
+
+def bushes(words: list[int], seed: int, vocab: int) -> Drafter:
+    """Trees of every shape around what comes."""
+    chance = random.Random(seed)
+
+    def law(text: list[int]) -> torch.Tensor:
+        at = len(text) - len(PROMPT)
+        law = torch.full((vocab,), 1e-6, dtype=torch.float64)
+        for weight in (0.5, 0.4):
+            right = at < len(words) and chance.random() < 0.6
+            law[words[at] if right else chance.randrange(100)] += weight
+        return law
+
+    return kit.TreeScript(law, lambda index, k: random_shape(chance, k))
 
 
 def cycling(run: Session) -> Iterator[int]:

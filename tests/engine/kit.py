@@ -37,6 +37,7 @@ class TableModel:
 
     context = 64
     hidden = torch.zeros(context, 1)  # of no use to anyone
+    chains_only = False
 
     def __init__(self, law: Callable[[tuple[int, ...]], Tensor]) -> None:
         self._law = law

@@ -11,7 +11,7 @@ import pytest
 
 from engine.adapt import START, Learned
 from engine.drafters import auto
-from engine.drafters.auto import ASKED, MOST, Measured
+from engine.drafters.auto import ASKED, ASKED_MORE, MOST, Measured
 from engine.llama import Runner
 from engine.trace import Round, Settings
 from tests.engine.kit import TINY, header, session
@@ -142,7 +142,53 @@ def test_the_fastest_with_the_k_that_is_set_or_at_its_own_best_where_k_is_free(
     chosen = CROSSING.choice(settings)
     assert (chosen.drafter, chosen.k) == (drafter, k)
     assert chosen.reason.startswith(f"{drafter}, K {k}: ")
-    assert chosen.reason.endswith("here against 40 alone, measured 2026-03-04")
+    said = "here against 40 alone, measured 2026-03-04"
+    if settings.k > MOST:
+        said += "; more than 8 guesses were not measured"
+    if k not in (4, 8) and not settings.auto_k:
+        said += "; eagle-tree was measured with 4 and 8 guesses only"
+    assert chosen.reason.endswith(said)
+
+
+def test_more_guesses_than_eight_are_ranked_where_they_were_measured():
+    wide = {name: (*rates, *(2.0 * n for n in range(8))) for name, rates in CROSSING.rates.items()}
+    wide["n-gram"] = (1.0,) * 11 + (99.0,) * 5
+    wide["eagle-tree"] = (0.0,) * 11 + (90.0, 0.0, 0.0, 0.0, 95.0)
+    known = Measured(wide, "2026-03-04")
+    chosen = known.choice(Settings(k=12))
+    assert (chosen.drafter, chosen.k) == ("n-gram", 12)
+    assert chosen.reason.endswith("measured 2026-03-04")
+    chosen = known.choice(Settings(k=11))
+    assert (chosen.drafter, chosen.k) == ("copy-8", 11)
+    assert chosen.reason.endswith("; eagle-tree was measured with 12 and 16 guesses only")
+    assert known.choice(Settings(k=16)).k == 16
+
+
+@pytest.mark.parametrize(
+    ("settings", "asked"),
+    [
+        (Settings(k=8), ASKED), (Settings(k=9), ASKED_MORE), (Settings(k=16), ASKED_MORE),
+        (Settings(k=16, auto_k=True), ASKED), (Settings(k=0), ASKED),
+    ],
+)  # fmt: skip
+def test_whoever_sets_many_guesses_has_many_measured(settings, asked, tmp_path):
+    assert auto.asked_for(settings) == asked
+    rates = Rates({"none": 0.02, "copy-8": 0.001})
+    known = auto.choose(rates.begin, ("copy-8",), "here", tmp_path / "a", asked=asked)
+    assert [len(each) for each in known.rates.values()] == [max(asked)] * 2
+    chosen = known.choice(settings)
+    assert chosen.k == (max(asked) if settings.auto_k else settings.k or START)
+    assert known.rates["copy-8"][chosen.k - 1] > 0
+
+
+def test_what_was_measured_with_few_is_no_answer_about_many_and_stays(tmp_path):
+    rates = Rates({"none": 0.02, "copy-8": 0.001})
+    few = auto.choose(rates.begin, ("copy-8",), "here", tmp_path / "a")
+    many = auto.choose(rates.begin, ("copy-8",), "here", tmp_path / "a", asked=ASKED_MORE)
+    before = len(rates.measured)
+    assert auto.choose(rates.begin, ("copy-8",), "here", tmp_path / "a") == few
+    assert auto.choose(rates.begin, ("copy-8",), "here", tmp_path / "a", asked=ASKED_MORE) == many
+    assert rates.measured[before:] == ["none", "none"], "only how busy the machine was"
 
 
 def test_one_ranking_for_every_k_would_choose_wrongly():
@@ -171,7 +217,9 @@ def test_each_candidate_asks_for_many_and_few_in_the_same_texts(tmp_path, monkey
     """Else the one text's nature would pass for what a number of guesses is worth."""
     told: list[dict[str, list[Round]]] = []
     rates_of = auto.rates_of
-    monkeypatch.setattr(auto, "rates_of", lambda rounds: told.append(rounds) or rates_of(rounds))
+    monkeypatch.setattr(
+        auto, "rates_of", lambda rounds, most: told.append(rounds) or rates_of(rounds, most)
+    )
     rates = Rates({"none": 0.02, "copy-8": 0.001, "n-gram": 0.015})
     known = auto.choose(rates.begin, ("n-gram", "copy-8", "layer-skip-20"), "here", tmp_path / "a")
     assert set(rates.measured) == {"none", "copy-8", "n-gram"}, "others are no candidates"

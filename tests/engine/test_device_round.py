@@ -14,15 +14,17 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from engine import device_round, sampling
+from engine.arguments import MAX_K
 from engine.decode import Session
-from engine.device_round import Drawn, Laps, judge
+from engine.desk import Desk
+from engine.device_round import Drawn, Laps
 from engine.drafters.eagle import EagleDrafter, EagleTreeDrafter
 from engine.drafters.medusa import MedusaDrafter, MedusaTreeDrafter
 from engine.drafters.model import LayerSkipDrafter, ModelDrafter
 from engine.drafters.ngram import NGramDrafter
 from engine.drafters.pard import PardDrafter
 from engine.drafters.retrieval import HybridDrafter, RetrievalDrafter
-from engine.graphs import GraphKernel
+from engine.graphs import GraphKernel, Recorder
 from engine.llama import Runner
 from engine.trace import Round, Settings
 from engine.verification import Verdict, pick, verify
@@ -36,6 +38,7 @@ from tests.engine.test_medusa import heads
 from tests.engine.test_pard import masked
 
 CPU = torch.device("cpu")
+FOUND = 3 * MAX_K + 2  # numbers that a verdict brings
 NEAR_ONE = 1 - 2.0**-53
 WARM = Settings(drafter="script", temperature=0.8)
 
@@ -54,11 +57,13 @@ def law(chance: random.Random, vocab: int, dtype: torch.dtype) -> Tensor:
     return values / values.sum()
 
 
-def table(seed: int) -> tuple[Tensor, Tensor, list[int], list[float], float]:
+def table(
+    seed: int, vocab: int = 0, dtype: torch.dtype | None = None
+) -> tuple[Tensor, Tensor, list[int], list[float], float]:
     """Arguments of one verification."""
     chance = random.Random(seed)
-    k, vocab = chance.randrange(6), chance.randrange(3, 9)
-    dtype = chance.choice((torch.float32, torch.float64))
+    k, vocab = chance.randrange(6), vocab or chance.randrange(3, 9)
+    dtype = dtype or chance.choice((torch.float32, torch.float64))
     target = torch.stack([law(chance, vocab, dtype) for _ in range(k + 1)])
     draft = [target[i] if chance.random() < 0.2 else law(chance, vocab, dtype) for i in range(k)]
     tokens = [pick(each, chance.random()) for each in draft]
@@ -78,8 +83,50 @@ def same(first: Verdict, second: Verdict) -> bool:
     )
 
 
+def judge(
+    target_probs: Tensor, draft_probs: Tensor, *rest: object, record: Recorder | None = None
+) -> Verdict:
+    """A verdict found on a desk of its own."""
+    vocab, dtype = target_probs.shape[-1], target_probs.dtype
+    return Desk(torch.ones(vocab) / vocab, dtype, record).judge(target_probs, draft_probs, *rest)
+
+
 def as_drawn(tokens: list[int]) -> Drawn:
     return Drawn(torch.tensor(tokens, dtype=torch.long), Laps(CPU))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_desk_used_again_and_again_judges_each_chain_as_the_rule_does(dtype):
+    """Recorded once, and what longer chains left behind counts for nothing."""
+    desk = Desk(torch.ones(6, dtype=dtype) / 6, dtype, Tape)
+    for seed in range(300):
+        target, draft, tokens, draws, emit = table(seed, 6, dtype)
+        expected = verify(target, draft, tokens, None, draws, emit)
+        assert same(desk.judge(target, draft, tokens, None, draws, emit), expected), seed
+    assert not desk.trouble
+
+
+class FrozenCount(Desk):
+    """The broken twin: how many guesses there are is a Python number, not a buffer."""
+
+    def judge(self, *args):
+        self.k = len(args[2])
+        return super().judge(*args)
+
+    def _judge(self):
+        self._count.fill_(self.k)
+        return super()._judge()
+
+
+def test_a_verdict_on_as_many_guesses_as_were_recorded_is_caught():
+    """B08: unrecorded it is right, so only a replay can show the fault."""
+    chains = [table(seed, 6, torch.float64) for seed in range(40)]
+    for record, fault in ((None, False), (Tape, True)):
+        desk = FrozenCount(torch.ones(6) / 6, torch.float64, record)
+        right = [
+            same(desk.judge(*c[:3], None, *c[3:]), verify(*c[:3], None, *c[3:])) for c in chains
+        ]
+        assert (not all(right)) == fault
 
 
 def test_the_verdict_is_that_of_the_rule_whatever_the_laws_and_draws():
@@ -187,8 +234,9 @@ def run_of(settings: Settings, drafter: str, on_device: bool, record: bool = Fal
 
 def stay_on_device(run: Session) -> None:
     """Do on this CPU what is done on CUDA."""
-    run._on_device = True
-    run.rule = judge
+    record = getattr(run._target.kernel, "_record", None)
+    run._desk = Desk(run._unigram, torch.double, record)
+    run.rule = run._desk.judge
 
 
 def story(rounds: Iterator[Round]) -> list[object]:
@@ -296,12 +344,10 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     yield reads
 
 
-def decide(run: Session) -> int:
-    """Everything a round's clock runs for. Returns the guesses checked."""
+def decide(run: Session) -> None:
+    """Everything a round's clock runs for."""
     _, proposal = run._propose(run.made, run._settings)
-    check = run._check(proposal, run.made)
-    run.checked = check
-    return len(check.proposal.tokens)
+    run.checked = run._check(proposal, run.made)
 
 
 @pytest.mark.parametrize("drafter", DRAFTERS)
@@ -314,8 +360,8 @@ def test_the_host_reads_once_a_round(monkeypatch, drafter, changes):
     run = run_of(replace(WARM, **changes), drafter, on_device=True, record=True)
     for _ in range(4):
         with counted(monkeypatch) as reads, NoReads() as waits:
-            k = decide(run)
-        assert reads == [3 * k + 2]
+            decide(run)
+        assert reads == [FOUND]
         assert waits.seen == []
         run._commit(run.checked)
 
@@ -338,7 +384,7 @@ def test_a_hybrid_copies_what_it_knows_and_leaves_its_model_s_guesses_unread(mon
     while run.finished is None:
         with counted(monkeypatch) as reads:
             rounds.append(run.advance())
-        assert settings.quality < 100 or reads == [3 * len(rounds[-1].guesses) + 2]
+        assert settings.quality < 100 or reads == [FOUND]
         audit(target, run.ids)
         audit(draft, model._known)
     assert kit.committed(run) == written
