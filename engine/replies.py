@@ -3,7 +3,8 @@
 Only replies lie in it, as token ids; no prompts, no times. An identical reply is kept once, the
 oldest go when there are more than `MOST_TOKENS`, and `forget` removes everything. SQLite keeps
 several programs apart and a crash from leaving half a reply. Whatever goes wrong costs the
-memory, never a run: `notice` then says so, in one sentence.
+memory, never a run: `notice` then says so, in one sentence. From a place where nothing can be
+written what lies there is read still.
 
 Knows nothing of models or of what replies are good for. Standard library only.
 """
@@ -57,6 +58,7 @@ class Replies:
         self.path = path
         self.notice = ""
         self._most = most_tokens
+        self._said = ""  # why the last reply could not be kept: once is enough
 
     def add(self, ids: Sequence[int]) -> None:
         """Keep one reply."""
@@ -77,6 +79,9 @@ class Replies:
 
         self.notice = ""
         self._on_file(write, "This reply is not remembered")
+        said, self._said = self._said, self.notice
+        if self.notice == said:
+            self.notice = ""
 
     def after(self, known: Kept) -> Kept:
         """What has been kept since `known`; all of it under another `mark`."""
@@ -97,15 +102,31 @@ class Replies:
         except OSError as error:  # nobody may look, or no folder can have such a name
             self.notice = f"{without}: {error.strerror or error}."
             return Kept()
-        return self._on_file(read, without) or Kept()
+        return self._on_file(read, without, may_write=False) or Kept()
 
-    def _on_file(self, deal: Callable[[sqlite3.Connection], T], without: str) -> T | None:
-        """What `deal` makes of the open file; None where it cannot be had, and `notice` says so."""
+    def _on_file(
+        self, deal: Callable[[sqlite3.Connection], T], without: str, may_write: bool = True
+    ) -> T | None:
+        """What `deal` makes of the open file; None where it cannot be had, and `notice` says so.
+
+        What need not write (`may_write` False) does with a file that can only be read.
+        """
         for attempt in range(2):
             try:
-                return self._once(deal)
+                try:
+                    return self._once(deal)
+                except (sqlite3.OperationalError, OSError):
+                    if may_write:
+                        raise
+                    return self._once(deal, read_only=True)
             except sqlite3.OperationalError as error:
                 reason = str(error)
+                if may_write and "readonly" in reason:
+                    self.notice = (
+                        f"Earlier replies are looked up, but new ones are not remembered: "
+                        f"{self.path.parent} can only be read."
+                    )
+                    return None
             except sqlite3.DatabaseError:
                 if attempt == 0 and self._set_aside():
                     continue
@@ -118,11 +139,17 @@ class Replies:
             return None
         return None
 
-    def _once(self, deal: Callable[[sqlite3.Connection], T]) -> T:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with closing(sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None)) as db:
+    def _once(self, deal: Callable[[sqlite3.Connection], T], read_only: bool = False) -> T:
+        place: str | Path = self.path
+        if read_only:
+            place = f"{self.path.absolute().as_uri()}?mode=ro"
+        else:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        with closing(
+            sqlite3.connect(place, timeout=PATIENCE, isolation_level=None, uri=read_only)
+        ) as db:
             db.execute("PRAGMA secure_delete = ON")
-            db.execute("BEGIN IMMEDIATE")
+            db.execute("BEGIN" if read_only else "BEGIN IMMEDIATE")
             try:
                 _prepare(db)
                 made = deal(db)

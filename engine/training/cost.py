@@ -1,9 +1,10 @@
 """What a guess costs, in one-token passes of the target, measured here and put on the card.
 
-    python -m engine.training.cost eagle small --threads 1
+    python -m engine.training.cost eagle small eagle-tree --threads 1
 
 Short runs with the drafter and of the target alone take turns in one process, and the shortest
-time of each counts: whatever else the machine was doing can only have made it longer.
+time of each counts: whatever else the machine was doing can only have made it longer. What a guess
+of a tree costs stands on the card of the drafter whose weights draw it, under a name of its own.
 """
 
 from __future__ import annotations
@@ -24,27 +25,39 @@ K = 4
 NEW_TOKENS = 40
 TURNS = 5
 
+TREES = {"eagle-tree": "eagle", "medusa-tree": "medusa"}
+"""Drafters of trees, and those whose weights, and card, they share."""
+
 
 def measure(engine: Engine, name: str) -> Facts:
     """Cost of a guess of this drafter, the mean over a round of `K`.
 
     Where a round is one step, as of a drafter that makes all its guesses at one go, it is shared
-    among them.
+    among them. Rounds of a tree differ in their number of steps: each counts with the shortest
+    times of those that have as many. Raises ValueError when no round had `K` guesses.
     """
-    drafting: list[tuple[float, ...]] = []
+    drafting: dict[int, list[tuple[float, ...]]] = {}  # by number of steps
     passes: list[float] = []
     for _ in range(TURNS):
-        rounds = _rounds(engine, name)
-        drafting += [r.draft_step_seconds for r in rounds if len(r.guesses) == K]
-        passes += [r.verify_seconds for r in _rounds(engine, "none")]
-    shortest = [min(place) for place in zip(*drafting, strict=True)]
+        for made in _rounds(engine, name):
+            if len(made.guesses) == K:
+                drafting.setdefault(len(made.draft_step_seconds), []).append(
+                    tuple(made.draft_step_seconds)
+                )
+        passes += [made.verify_seconds for made in _rounds(engine, "none")]
+    count = sum(map(len, drafting.values()))
+    if not count:
+        raise ValueError(f"{name} made no round of {K} guesses: there is nothing to measure.")
+    spent = sum(
+        len(rounds) * sum(map(min, zip(*rounds, strict=True))) for rounds in drafting.values()
+    )
     machine = engine.machine
     return {
-        "step": round(sum(shortest) / K / min(passes), 4),
+        "step": round(spent / count / K / min(passes), 4),
         "device": machine.device,
         "kernel": machine.kernel,
         "dtype": machine.dtype,
-        "rounds": len(drafting),
+        "rounds": count,
     }
 
 
@@ -54,9 +67,10 @@ def _rounds(engine: Engine, name: str) -> list[Round]:
     return [made for made in session.rounds() if not made.cold]
 
 
-def write(folder: Path, cost: Facts) -> None:
-    """Put a measured cost on the card in `folder`."""
-    facts = json.loads((folder / "card.json").read_text()) | {"cost": cost}
+def write(folder: Path, cost: Facts, tree: bool = False) -> None:
+    """Put a measured cost on the card in `folder`: that of a guess of a chain, or of a `tree`."""
+    place = "tree_cost" if tree else "cost"
+    facts = json.loads((folder / "card.json").read_text()) | {place: cost}
     (folder / "card.json").write_text(json.dumps(facts, indent=2) + "\n")
     (folder / "card.md").write_text(card(facts))
 
@@ -65,7 +79,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("drafters", nargs="+", help="names of shipped, trained drafters")
+    parser.add_argument(
+        "drafters", nargs="+", help="names of shipped, trained drafters; of trees, too"
+    )
     parser.add_argument("--threads", type=int, default=None)
     options = parser.parse_args()
     engine = open_engine(
@@ -74,7 +90,7 @@ def main() -> None:
     )
     for name in options.drafters:
         cost = measure(engine, name)
-        write(DRAFTERS / name, cost)
+        write(DRAFTERS / TREES.get(name, name), cost, tree=name in TREES)
         print(f"{name}: {cost['step']:.3f} of a pass ({cost['kernel']})")
 
 

@@ -251,16 +251,18 @@ def _tree(held: Facts) -> list[str]:
 
 
 def _cost(facts: Facts) -> list[str]:
-    """What a guess costs, once `cost` has measured it."""
-    if "cost" not in facts:
-        return []
-    cost = facts["cost"]
-    return [
-        f"A guess costs **{cost['step']:.3f}** of a one-token pass of the target, the mean over a "
-        f"round of 4 ({cost['kernel']}, {cost['dtype']}; shortest of {cost['rounds']} rounds each, "
-        "in turns).",
-        "",
-    ]
+    """What a guess costs, of a chain and of a tree, once `cost` has measured it."""
+    lines: list[str] = []
+    for place, which in (("cost", "A guess"), ("tree_cost", "A guess of a tree")):
+        if place in facts:
+            cost = facts[place]
+            lines += [
+                f"{which} costs **{cost['step']:.3f}** of a one-token pass of the target, the mean "
+                f"over a round of 4 ({cost['kernel']}, {cost['dtype']}; shortest of "
+                f"{cost['rounds']} rounds each, in turns).",
+                "",
+            ]
+    return lines
 
 
 def _row(name: str, figures: Facts) -> str:

@@ -209,6 +209,40 @@ def test_a_round_that_is_one_step_is_shared_among_its_guesses() -> None:
     assert found["step"] == pytest.approx(0.6 / 4)
 
 
+def test_rounds_of_a_tree_count_with_the_steps_they_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two rounds of three steps, one of two: each by the shortest of its own kind."""
+
+    def rounds(engine: object, name: str) -> list[object]:
+        if name == "none":
+            return [replace(made(0, 0), verify_seconds=seconds) for seconds in (1.0, 5.0)]
+        steps = (0.3, 0.2, 0.1), (0.4, 0.1, 0.2), (0.2, 0.2)
+        return [replace(made(0, 4), draft_step_seconds=each) for each in steps]
+
+    monkeypatch.setattr(cost, "_rounds", rounds)
+    found = cost.measure(Timed(), "eagle-tree")  # type: ignore[arg-type]
+    assert found["step"] == pytest.approx((2 * 0.5 + 0.4) / 3 / 4, abs=1e-4)
+    assert found["rounds"] == 3 * cost.TURNS
+    monkeypatch.setattr(cost, "_rounds", lambda engine, name: [made(0, 2)])
+    with pytest.raises(ValueError, match="no round of 4 guesses"):
+        cost.measure(Timed(), "medusa-tree")  # type: ignore[arg-type]
+
+
+def test_the_cost_of_a_tree_s_guess_stands_beside_that_of_a_chain_s(tmp_path: Path) -> None:
+    shipped = Path(cost.DRAFTERS) / cost.TREES["eagle-tree"]
+    facts = json.loads((shipped / "card.json").read_text())
+    (tmp_path / "card.json").write_text(json.dumps(facts))
+    measured = cost.measure(Timed(), "eagle")  # type: ignore[arg-type]
+    cost.write(tmp_path, measured | {"step": 0.5}, tree=True)
+    after = json.loads((tmp_path / "card.json").read_text())
+    assert after == facts | {"tree_cost": measured | {"step": 0.5}}
+    card = (tmp_path / "card.md").read_text()
+    assert "A guess of a tree costs **0.500** of a one-token pass" in card
+    assert f"A guess costs **{facts['cost']['step']:.3f}**" in card
+    cost.write(tmp_path, measured)
+    assert "A guess of a tree costs **0.500**" in (tmp_path / "card.md").read_text()
+    assert set(cost.TREES.values()) <= {each.name for each in Path(cost.DRAFTERS).iterdir()}
+
+
 def test_a_measured_cost_is_put_on_the_card(tmp_path: Path) -> None:
     shipped = Path(cost.DRAFTERS) / "small"
     (tmp_path / "card.json").write_text((shipped / "card.json").read_text())

@@ -218,6 +218,62 @@ def test_a_folder_that_cannot_be_had_is_one_sentence(path):
     assert held(store) == []
 
 
+@pytest.fixture
+def read_only(monkeypatch):
+    """Makes files that can only be read: root may write anywhere, so SQLite is told as well."""
+    real = sqlite3.connect
+
+    def connect(place, uri=False, **more):
+        place = place if uri else f"{Path(place).absolute().as_uri()}?mode=ro"
+        return real(place, uri=True, **more)
+
+    def begin(path):
+        path.chmod(0o444)
+        path.parent.chmod(0o555)
+        monkeypatch.setattr("engine.replies.sqlite3.connect", connect)
+
+    return begin
+
+
+def test_a_folder_that_can_only_be_read_is_read_and_said_to_be_so_once(path, read_only):
+    Replies(path).add([1, 2, 3])
+    read_only(path)
+    try:
+        store = Replies(path)
+        assert (held(store), store.notice) == ([[1, 2, 3]], "")
+        store.add([4, 5, 6])
+        assert store.notice == (
+            "Earlier replies are looked up, but new ones are not remembered: "
+            f"{path.parent} can only be read."
+        )
+        store.add([7, 8, 9])
+        assert store.notice == "", "said once"
+        assert (held(store), store.notice) == ([[1, 2, 3]], "")
+    finally:
+        path.parent.chmod(0o755)
+
+
+def test_what_stops_a_reply_from_being_kept_is_said_again_when_it_is_something_else(
+    path, read_only, monkeypatch
+):
+    store = Replies(path)
+    store.add([1, 2, 3])
+    blocked = path.parent / "file"
+    blocked.write_text("")
+    store.path = blocked / "x"
+    store.add([4])
+    first = store.notice
+    store.add([5])
+    assert first.startswith("This reply is not remembered: ")
+    assert store.notice == ""
+    store.path = path
+    store.add([6])
+    assert store.notice == ""
+    store.path = blocked / "x"
+    store.add([7])
+    assert store.notice == first, "in between one was kept"
+
+
 def test_a_folder_nobody_can_look_into_costs_the_memory_and_not_the_run(tmp_path):
     path = tmp_path / ("a" * 300) / f"one{ENDING}"
     memory = Memory(Replies(path), 100)
