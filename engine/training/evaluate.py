@@ -2,6 +2,8 @@
 
     python -m engine.training.evaluate assets/drafters/small --target FOLDER --text TEXT.npz
 
+takes the name of a low-bit copy (``copy-4g64``) in the place of a folder, too.
+
 Two kinds of figure, both measured, none of them timed: `Watch` is the greedy match on a few
 held-out rows, cheap enough to take during training; `measure` is everything the card says.
 
@@ -25,6 +27,7 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
+from engine.lowbit import HEAD_WIDTH, LADDER, Width, encode
 from engine.training import corpus as text
 from engine.training import machine, rounds
 from engine.training.kinds import load
@@ -225,23 +228,37 @@ def accept_chances(student: Student, target: Target, corpus: text.Corpus, row: i
     return torch.stack(overlaps)
 
 
+def rounded(target: Target, width: Width) -> Student:
+    """The target at fewer bits, as `lowbit.copy_of` makes the drafters ``copy-…``."""
+    copy = Student(target, target.shape.layers, torch.arange(target.shape.vocab_size))
+    matrices = {
+        name: encode(tensor.float(), width).dense() if tensor.dim() == 2 else tensor
+        for name, tensor in target.decoder.state_dict().items()
+    }
+    copy.decoder.load_state_dict(matrices)
+    copy.head = encode(copy.head, HEAD_WIDTH).dense()
+    return copy
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("drafter", type=Path, help="folder of an exported drafter")
+    parser.add_argument("drafter", help="folder of an exported drafter, or a low-bit copy's name")
     parser.add_argument("--target", type=Path, required=True, help="folder of the target")
     parser.add_argument(
         "--text", type=Path, nargs="+", required=True, help="the target's own text, .npz"
     )
+    parser.add_argument("--replies", type=int, help="as for `ship`")
     machine.add_options(parser)
     options = parser.parse_args()
     machine.use(options)
     target = Target.load(options.target)
     corpus = text.load(*options.text)
     split = text.split(corpus, Tokenizer.from_file(str(options.target / "tokenizer.json")))
-    student = load(options.drafter, target)
-    print(json.dumps(measure(student, target, corpus, split), indent=2))
+    name = options.drafter
+    student = rounded(target, LADDER[name]) if name in LADDER else load(Path(name), target)
+    print(json.dumps(measure(student, target, corpus, split, options.replies), indent=2))
 
 
 if __name__ == "__main__":

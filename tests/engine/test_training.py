@@ -16,7 +16,10 @@ import torch
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
+from engine import lowbit
 from engine.drafters.suffix_index import SEPARATOR, SuffixIndex
+from engine.llama import LlamaConfig, Runner, Weights
+from engine.lowbit import Width
 from engine.training import corpus as text
 from engine.training import (
     distil,
@@ -334,6 +337,22 @@ def test_rounds_are_counted_as_decoding_would() -> None:
 def test_match_by_position_is_conditional_on_the_guesses_before() -> None:
     # Chains begin at every position; of the three first hits, two can be followed, one is.
     assert rounds.match_by_position([flags("xx-x")], 2) == [3 / 4, 1 / 2]
+
+
+def test_a_copy_is_measured_as_the_drafter_that_runs() -> None:
+    target, width = tiny_target(), Width(3, 8)
+    tensors = target.decoder.state_dict() | {"embed_tokens.weight": target.embedding}
+    config = LlamaConfig(
+        SHAPE.vocab_size, SHAPE.hidden, SHAPE.intermediate, SHAPE.layers, SHAPE.heads,
+        SHAPE.kv_heads, SHAPE.head_size, SHAPE.rope_theta, SHAPE.norm_eps, SHAPE.context,
+    )  # fmt: skip
+    ids = np.array([3, 90, 41, 7, 66], dtype=np.uint16)
+    runner = Runner(lowbit.copy_of(Weights.from_tensors(config, tensors), width))
+    wanted = runner.forward(ids.astype(int).tolist())
+    copy = evaluate.rounded(target, width)
+    torch.testing.assert_close(copy.logits(copy.ahead([ids], 1)[0]), wanted, rtol=1e-4, atol=1e-4)
+    finer = evaluate.rounded(target, Width(4, 8))
+    assert not torch.allclose(finer.logits(finer.ahead([ids], 1)[0]), wanted, rtol=1e-2, atol=1e-2)
 
 
 # Writing, store and shipping ---------------------------------------------------------------
