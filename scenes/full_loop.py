@@ -133,15 +133,17 @@ def _text_so_far(parts: Parts, m: Moment) -> None:
 
 def _guesses(parts: Parts, m: Moment) -> None:
     """The round's guesses: dropped, judged from left to right, kept, broken or let go."""
-    slots = m.place.guesses
-    if not slots:
+    if not m.place.guesses:
         return
-    j = Judged.at(m.t, m.round, m.spans)
+    j = Judged.at(m)
+    if not j.dropped.any():
+        return
     slide = m.spans.slide.progress(m.t) if m.spans.slide.duration else 0.0
     guess, committed, rejected = map(m.colors.linear, ("guess", "committed", "rejected"))
-    centers = blocks.centers_of(slots)
-    if m.moving:
-        centers += arcs.falling(m, j.fallen)
+    form = blocks.guesses(m.place)
+    centers = form.centers
+    if m.moving and j.fallen.min() < 1.0:
+        centers = centers + arcs.falling(m, j.fallen)
     centers = slid(m.place, centers, round(slide) if m.view.reduce_motion else slide)
     # A discarded guess loses its fill first, then its edges; a rejected one leaves its place
     # to the pieces it bursts into, and only fades where nothing may move.
@@ -153,32 +155,32 @@ def _guesses(parts: Parts, m: Moment) -> None:
 
     tone = _mix(_mix(guess, rejected, j.refused), m.colors.linear("discarded"), j.let_go)
     gleam = m.colors.gleam * (1.0 + 0.6 * np.sin(np.pi * j.read))  # the one being read shines
-    colors = np.column_stack([tone, body])
-    edges = np.column_stack([tone * gleam[:, None], line])
+    colors, edges = np.empty((2, len(body), 4))
+    colors[:, :3], colors[:, 3] = tone, body
+    edges[:, :3] = tone * gleam[:, None]
     # Where nothing may move, what survives of a tree fades out above and in on the line.
     there = abs(2.0 * slide - 1.0) if m.view.reduce_motion else 1.0
     line[j.kept] = there
+    edges[:, 3] = line
     colors[j.kept] = (*committed, there)
     edges[j.kept] = (*guess, blocks.EDGE * there)
-    picks = [pick.encode(m.now, slot) for slot in range(len(slots))]
-    rows = blocks.bodies(centers, blocks.halves_of(slots), colors, edges, picks)
-    rows["fill"] = np.where(j.kept, 0.0, j.fill)
-    rows["fill_color"][:, :3] = _mix(committed, rejected, j.refused)
+    rows = form.rows.copy()
+    rows["center"], rows["color"], rows["edge_color"] = centers, colors, edges
+    colors[:, :3] = _mix(committed, rejected, j.refused)
+    rows["fill_color"], rows["fill"] = colors, np.where(j.kept, 0.0, j.fill)
     rows["crack"] = j.cracked
     seen = j.dropped & (line > 0.0)
     solid = j.kept & (there >= 1.0)
     parts.add("solids", rows[seen & solid])
     parts.add("glass", rows[seen & ~solid])
-    plain, engraved = m.colors.linear("text"), m.colors.linear("engraved")
     risen = m.faces[0] * np.clip(4.0 * j.fill - 1.5, 0.0, 1.0)  # behind the writing on the front
     covered = np.where(j.kept, 1.0, risen)
-    ink = np.column_stack(
-        [_mix(np.tile(plain, (len(slots), 1)), engraved, covered), line * j.dropped]
-    )
-    parts.add("glyphs", blocks.guess_engraving(m.place).at(centers, ink, m.faces))
+    colors[:, :3] = _mix(m.colors.linear("text"), m.colors.linear("engraved"), covered)
+    colors[:, 3] = line * j.dropped
+    parts.add("glyphs", form.engraving.at(centers, colors, m.faces))
     if m.place.lanes > 1:
-        halves = blocks.halves_of(slots)
         grown = m.round.parents, tree.hopes(m.round)
+        halves = form.halves
         parts.add("ribbons", branches.rows(m.place, *grown, centers, halves, j, slide, m.colors))
 
 

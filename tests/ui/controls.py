@@ -51,7 +51,7 @@ X_NAMES = {
 }  # fmt: skip
 FRAMES = frozenset({
     "histogram", "positions", "microscope", "help", "palette", "engine-card", "gallery", "standing",
-    "row-none", "card-copy-8",
+    "row-none", "card-copy-8", "place",
 })  # fmt: skip
 """Marks that are no controls but the place of several, or what would change nothing: a row always
 measured, the card that is open."""

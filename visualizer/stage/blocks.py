@@ -167,10 +167,24 @@ def bodies(
     return out
 
 
-@lru_cache(maxsize=256)
-def guess_engraving(place: Place) -> Engraving:
-    """The labels of a round's guesses."""
-    return engrave(place.guesses, HEIGHT)
+@dataclass(frozen=True, slots=True, eq=False)
+class Form:
+    """Blocks in their slots, whole and without colours yet. Not to be written to."""
+
+    centers: Floats  # (n, 3)
+    halves: Floats  # (n, 3)
+    rows: Rows
+    engraving: Engraving
+
+
+@lru_cache(maxsize=64)
+def guesses(place: Place) -> Form:
+    """The guesses of a round where they are judged."""
+    centers, halves = centers_of(place.guesses), halves_of(place.guesses)
+    picks = [pick.encode(place.index, slot) for slot in range(len(place.guesses))]
+    bare = np.zeros(4)
+    rows = bodies(centers, halves, bare, bare, picks)
+    return Form(centers, halves, rows, engrave(place.guesses, HEIGHT))
 
 
 @lru_cache(maxsize=256)

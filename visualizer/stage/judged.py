@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +12,15 @@ from engine.trace import Round
 from visualizer.stage import blocks
 from visualizer.stage.easing import ease, ease_out
 from visualizer.stage.layout import Place
+from visualizer.stage.moment import Moment
 from visualizer.stage.schedule import CRACK, SHATTER
-from visualizer.stage.timeline import RoundSpans, Span
+from visualizer.stage.timeline import RoundSpans, Span, Timeline
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+
+LETTING_GO = 0.2  # seconds
+_NEVER = Span(np.inf, 1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,36 +44,79 @@ class Judged:
     gone: Floats
 
     @classmethod
-    def at(cls, t: float, each: Round, spans: RoundSpans) -> Judged:
-        verdicts = np.array([guess.verdict for guess in each.guesses])
-        accepted, rejected = verdicts == "accepted", verdicts == "rejected"
-        starts = np.array([drop.start for drop in spans.drops])
-        lasts = np.array([drop.duration for drop in spans.drops])
-        read, cracked, gone = np.zeros((3, len(verdicts)))
-        order = list(spans.order)
-        read[order] = [span.progress(t) for span in spans.verdicts]
-        cracked[order] = [Span(span.end, CRACK).progress(t) for span in spans.verdicts]
-        gone[order] = [Span(span.end, SHATTER).progress(t) for span in spans.cracks]
-        weighed, told = np.clip(read / 0.6, 0.0, 1.0), np.clip(read / 0.4 - 1.5, 0.0, 1.0)
-        fill = np.array([guess.accept_prob for guess in each.guesses]) * ease_out(weighed)
-        sealed = np.array([span.start for span in spans.fates])
+    def at(cls, m: Moment) -> Judged:
+        """Of the guesses of a moment's round."""
+        course = _course(m.timeline, m.now)
+        fallen, read, cracked, let_go, gone = course.progress(m.t)
+        weighed, told = np.clip((read / 0.6, read / 0.4 - 1.5), 0.0, 1.0)
+        fill = course.accept_probs * ease_out(weighed)
         return cls(
-            dropped=t >= starts,
-            kept=accepted & (read >= 1.0),
-            rejected=rejected,
-            fallen=np.clip((t - starts) / lasts, 0.0, 1.0),
+            dropped=m.t >= course.starts[0],
+            kept=course.accepted & (read >= 1.0),
+            rejected=course.rejected,
+            fallen=fallen,
             read=read,
-            fill=fill + accepted * (1.0 - fill) * ease_out(told),
-            refused=told * rejected,
-            cracked=cracked * rejected,
-            let_go=np.clip((t - sealed) / 0.2, 0.0, 1.0) * (verdicts == "discarded"),
-            gone=np.where(rejected, gone, since(t, spans.shatter) * ~accepted),
+            fill=fill + course.accepted * (1.0 - fill) * ease_out(told),
+            refused=told * course.rejected,
+            cracked=cracked,
+            let_go=let_go,
+            gone=gone,
         )
 
 
-def since(t: float, span: Span) -> float:
-    """Progress of a span that may be empty: an empty one never happens."""
-    return span.progress(t) if span.duration > 0.0 else 0.0
+@dataclass(frozen=True, slots=True, eq=False)
+class _Course:
+    """What is known of a round's guesses (n,) before it is shown, and when it happens to them.
+
+    Rows of `starts`, `ends` and `lasts` (5, n): falling, being read, cracking, being let go, going.
+    """
+
+    accepted: Flags
+    rejected: Flags
+    accept_probs: Floats
+    starts: Floats
+    ends: Floats
+    lasts: Floats
+
+    def progress(self, t: float) -> Floats:
+        """How much of each has passed, (5, n) of 0..1, as `Span.progress` has it."""
+        gone = np.maximum((t - self.starts) / self.lasts, 0.0)
+        gone[t >= self.ends] = 1.0
+        return np.asarray(gone)
+
+
+@lru_cache(maxsize=8)
+def _course(timeline: Timeline, index: int) -> _Course:
+    each, spans = timeline.rounds[index], timeline.spans[index]
+    rows = list(zip(*(_fate(each, spans, slot) for slot in range(len(each.guesses))), strict=True))
+    starts = np.array([[span.start for span in row] for row in rows])
+    lasts = np.array([[span.duration for span in row] for row in rows])
+    verdicts = np.array([guess.verdict for guess in each.guesses])
+    return _Course(
+        accepted=verdicts == "accepted",
+        rejected=verdicts == "rejected",
+        accept_probs=np.array([guess.accept_prob for guess in each.guesses]),
+        starts=starts,
+        ends=starts + lasts,
+        lasts=lasts,
+    )
+
+
+def _fate(each: Round, spans: RoundSpans, slot: int) -> tuple[Span, Span, Span, Span, Span]:
+    """When a guess falls, is read, cracks, is let go and goes; never, what does not happen."""
+    read = crack = let_go = _NEVER
+    verdict = each.guesses[slot].verdict
+    if slot in spans.order:
+        read = spans.verdicts[spans.order.index(slot)]
+    if verdict == "rejected":
+        crack = Span(read.end, CRACK)
+        gone = Span(spans.cracks[spans.order.index(slot)].end, SHATTER)
+    else:
+        ends = verdict != "accepted" and spans.shatter.duration > 0.0
+        gone = spans.shatter if ends else _NEVER
+    if verdict == "discarded":
+        let_go = Span(spans.fates[slot].start, LETTING_GO)
+    return spans.drops[slot], read, crack, let_go, gone
 
 
 def slid(place: Place, centers: Floats, progress: float) -> Floats:
