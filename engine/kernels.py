@@ -158,7 +158,8 @@ def recorded(device: str, dtype: torch.dtype, recorder: Callable[[], Recorder]) 
     problem = _trouble(device, dtype, lambda: Kernels("", record=recorder()))
     if problem is not None:
         return Kernels(f"torch (CUDA graphs do not work here: {problem})")
-    mode = "exact" if dtype == torch.float32 else "fast"
+    exact = "exact (of a tree, the branch that passes is checked twice)"
+    mode = exact if dtype == torch.float32 else "fast"
     return Kernels(f"CUDA graphs, {mode}", record=recorder())
 
 

@@ -8,15 +8,20 @@ from dataclasses import replace
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import settings as limits
+from hypothesis import strategies as st
 
+from engine import device_round, prove
 from engine.arguments import MAX_K
 from engine.decode import Session
 from engine.desk import Desk, Kind
 from engine.device_round import Drawn
 from engine.drafters.model import ModelDrafter
-from engine.drafters.proposal import Drafter
+from engine.drafters.proposal import Drafter, DraftRequest
 from engine.kernels import Kernels
 from engine.llama import Runner
+from engine.sampling import Draws, penalise, process
 from engine.trace import Round, Settings
 from tests.engine import kit
 from tests.engine.kit import TINY, TINY_D, audit, header
@@ -143,6 +148,78 @@ def test_a_round_waits_once_whatever_is_set_after_recording():
         with NoReads() as waits:
             run._check(run._propose(run.made, run._settings)[1], run.made)
         assert waits.seen == []
+
+
+def test_a_rule_of_one_s_own_judges_what_lies_on_a_desk_as_anywhere():
+    """A proof's control puts a broken one there, which reads guesses before it judges them."""
+    run, plain = run_on(desk_of(Tape), max_new_tokens=30), run_on(None, max_new_tokens=30)
+    run.rule = plain.rule = prove.without_residual
+    assert story(run.rounds()) == story(plain.rounds())
+
+
+# --- settings ---------------------------------------------------------------------------------
+
+SETTINGS = st.builds(
+    Settings,
+    drafter=st.just("script"),
+    quality=st.sampled_from([100.0, 100.0, 70.0, 0.0]),
+    temperature=st.sampled_from([0.0, 0.3, 1.0, 2.5]),
+    top_k=st.sampled_from([0, 0, 1, 3]),
+    top_p=st.sampled_from([1.0, 0.3, 0.9]),
+    min_p=st.sampled_from([0.0, 0.05, 0.6]),
+    repetition_penalty=st.sampled_from([1.0, 0.5, 1.4]),
+)
+VOCAB, LAST, TEXT = 7, 2, [3, 5, 5, 2]
+
+
+class FrozenDials(Desk):
+    """The broken twin: temperature is a Python number, not a buffer."""
+
+    def _law(self, scores, kind):
+        return super()._law(scores, kind) if kind.greedy else (scores / self._set[0]).softmax(-1)
+
+
+def laws_of(desk: Desk, s: Settings, seed: int) -> tuple[float, bool]:
+    """How far laws on the desk are off those made one by one, and whether guesses are the same."""
+    generator = torch.Generator().manual_seed(seed)
+    said = torch.randn(4, VOCAB, generator=generator, dtype=torch.float64) * 2
+    wanted = torch.randn(4, VOCAB, generator=generator, dtype=torch.float64) * 2
+    request = DraftRequest(3, s, desk._unigram, Draws(seed), 0, desk)
+    desk.begin(s, TEXT)
+    steps = iter(said)
+    proposal = device_round.chain(lambda fed: next(steps), TEXT[-1:], request)
+    desk.to_feed(LAST, proposal)
+    scores, target_probs, draft_probs = desk.weigh(wanted)
+    gaps, text, alike = [0.0], list(TEXT), True
+    for slot, law in enumerate(draft_probs):
+        expected = request.law(said[slot], text)
+        alike &= int(proposal.tokens[slot]) == request.draw(slot, expected)
+        text.append(int(proposal.tokens[slot]))
+        gaps.append(float((law - expected).abs().max()))
+    for row, (law, score) in enumerate(zip(target_probs, scores, strict=True)):
+        before = text[: len(TEXT) + row]
+        expected = penalise(wanted[row : row + 1], before, s.repetition_penalty)[0]
+        gaps.append(float((score - expected).abs().max()))
+        law_there = process(expected, s.temperature, s.top_k, s.top_p, s.min_p)
+        gaps.append(float((law - law_there).abs().max()))
+    return max(gaps), alike
+
+
+@given(every=st.lists(SETTINGS, min_size=2, max_size=5), seed=st.integers(0, 999))
+@limits(max_examples=60, deadline=None)
+def test_what_was_recorded_under_one_setting_makes_the_laws_of_any(every, seed):
+    """B08, B14: every number a setting has is a buffer, or there is a recording for it."""
+    desk = Desk(torch.arange(1.0, VOCAB + 1, dtype=torch.float64) / 28, torch.float64, Tape)
+    for number, s in enumerate(every):
+        assert laws_of(desk, s, seed + number) == (pytest.approx(0.0, abs=1e-12), True)
+    assert not desk.trouble
+
+
+def test_a_setting_kept_from_when_its_kind_was_recorded_is_caught():
+    desk = FrozenDials(torch.ones(VOCAB, dtype=torch.float64) / VOCAB, torch.float64, Tape)
+    first, then = Settings("script", temperature=0.3), Settings("script", temperature=2.5)
+    assert laws_of(desk, first, 1)[0] < 1e-12
+    assert laws_of(desk, then, 1)[0] > 1e-3
 
 
 # --- what may go wrong ------------------------------------------------------------------------

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from unittest import mock
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine import sampling
 from engine.sampling import Draws, mix, one_hot, penalise, process
 from engine.verification import pick
 
@@ -101,6 +103,37 @@ def test_many_ties_are_cut_by_min_p_as_in_transformers(logits, temperature, top_
     ours = process(row, temperature, top_k, top_p, min_p)
     theirs = reference(row, temperature, top_k, top_p, min_p=min_p)
     assert torch.allclose(ours, theirs, rtol=1e-9, atol=0)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    rows=st.integers(2, 9).flatmap(
+        lambda vocab: st.lists(
+            st.lists(st.floats(-9, 9, width=32), min_size=vocab, max_size=vocab), min_size=1,
+            max_size=4,
+        )
+    ),
+    dtype=st.sampled_from([torch.float32, torch.float64]),
+    temperature=st.floats(0.01, 9),
+    top_k=st.integers(0, 6),
+    top_p=st.one_of(st.just(1.0), st.floats(0.05, 0.99)),
+    min_p=st.one_of(st.just(0.0), st.floats(0.01, 1.0)),
+)  # fmt: skip
+def test_numbers_that_lie_on_a_device_give_the_same_bits(
+    rows, dtype, temperature, top_k, top_p, min_p
+):
+    """And so do rows that are cut together: as one by one, by sorting."""
+    logits = torch.tensor(rows, dtype=dtype)
+    dials = torch.tensor((temperature, top_p, min_p), dtype=torch.float64)
+    found = sampling.filtered(
+        logits, dials[0], top_k, dials[1] if top_p < 1 else None, dials[2] if min_p > 0 else None
+    )
+    assert found.dtype == dtype
+    one_by_one = mock.patch.object(
+        sampling, "nucleus", lambda probs, top_p: sampling.sorted_nucleus(probs, 1.0 - top_p)
+    )
+    with one_by_one:
+        assert found.equal(process(logits, temperature, top_k, top_p, min_p))
 
 
 def test_min_p_comes_after_temperature_and_ignores_it_at_zero():
