@@ -67,10 +67,16 @@ def _shared(trace: Trace, previous: Timeline) -> int:
 
 def compose(trace: Trace, timeline: Timeline, t: float, view: View) -> Frame:
     """Return the picture of time `t`."""
-    moment = _moment(timeline, t, view)
-    camera = _camera(timeline, t, view, moment.stand)
+    now = timeline.round_at(t)
+    stand = _stand(timeline, now, t, view, view.preset)
+    if view.glide is not None and not view.reduce_motion:  # older lines sink or rise on the way
+        before = _stand(timeline, now, t, view, view.glide.preset).cleared
+        gone = before + (stand.cleared - before) * ease(view.glide.progress)
+        stand = replace(stand, cleared=gone)
+    camera = _camera(timeline, now, t, view, stand)
     steep = min(max((pitch_of(camera) - 0.75) / 0.3, 0.0), 1.0)
-    moment = replace(moment, faces=(1.0 - steep, steep))
+    colors, faces = theme(view.theme), (1.0 - steep, steep)
+    moment = Moment(timeline, now, t, view, colors, stand, faces)
     parts = Parts()
     _text_so_far(parts, moment)
     _zones(parts, moment)
@@ -85,21 +91,14 @@ def compose(trace: Trace, timeline: Timeline, t: float, view: View) -> Frame:
     return Frame(
         camera=camera,
         lighting=moment.colors.lighting,
-        focus=moment.stand.focus,
-        focus_radius=moment.stand.reach,
+        focus=stand.focus,
+        focus_radius=stand.reach,
         **parts.arrays(),
     )
 
 
-def _moment(timeline: Timeline, t: float, view: View) -> Moment:
-    """What the parts of the picture of time `t` share."""
-    stand = _stand(timeline, t, view, view.preset)
-    return Moment(timeline, timeline.round_at(t), t, view, theme(view.theme), stand)
-
-
-def _stand(timeline: Timeline, t: float, view: View, preset: Preset) -> Stand:
+def _stand(timeline: Timeline, now: int, t: float, view: View, preset: Preset) -> Stand:
     """Where camera `preset` stands at `t`: on its way from the round before to this one."""
-    now = timeline.round_at(t)
     stand = stand_for(timeline.page, now, preset, view)
     if now < 0:
         return stand
@@ -108,7 +107,7 @@ def _stand(timeline: Timeline, t: float, view: View, preset: Preset) -> Stand:
     return before.towards(stand, 1.0 if view.reduce_motion else ease(progress))
 
 
-def _camera(timeline: Timeline, t: float, view: View, stand: Stand) -> Camera:
+def _camera(timeline: Timeline, now: int, t: float, view: View, stand: Stand) -> Camera:
     """The camera of the view's preset, or on its way there from an earlier one."""
 
     def at(preset: Preset, where: Stand, orbit: Orbit) -> Camera:
@@ -117,7 +116,7 @@ def _camera(timeline: Timeline, t: float, view: View, stand: Stand) -> Camera:
     camera = at(view.preset, stand, view.orbit)
     if view.glide is None or view.reduce_motion:
         return camera
-    start = _stand(timeline, t, view, view.glide.preset)
+    start = _stand(timeline, now, t, view, view.glide.preset)
     return eased(at(view.glide.preset, start, view.glide.orbit), camera, ease(view.glide.progress))
 
 
@@ -128,7 +127,22 @@ def _text_so_far(parts: Parts, m: Moment) -> None:
     )
     parts.add("solids", shown.solids)
     parts.add("glyphs", shown.glyphs)
-    parts.add("tiles", shown.tiles)
+    seen = _ribbon_seen(m.view)
+    if seen == 1.0:
+        parts.add("tiles", shown.tiles)
+    elif seen > 0.0:
+        tiles = shown.tiles.copy()
+        tiles["color"][:, 3] *= seen
+        parts.add("tiles", tiles)
+
+
+def _ribbon_seen(view: View) -> float:
+    """How much of the ribbon is seen: from close by none, for it would pass behind the caption."""
+    here = float(view.preset != "close")
+    if view.glide is None or view.reduce_motion:
+        return here
+    before = float(view.glide.preset != "close")
+    return before + (here - before) * ease(view.glide.progress)
 
 
 def _guesses(parts: Parts, m: Moment) -> None:

@@ -21,8 +21,8 @@ from visualizer.stage.theme import EMBLEMS, RGB, Role, Theme, theme
 Floats = NDArray[np.float64]
 Rows = NDArray[np.void]
 
-_NOBODY = np.zeros(0, int)
 _UNTOLD = np.zeros(4)  # colour of engraving before `Engraving.at` gives it one
+FAINTEST = 0.004  # opacity: what is fainter is left out
 _PROUD = 0.006  # engraving lies this far before its face, so that the two never fight
 _EMBLEM_EM = 0.44
 _POINTER_EM = 0.27
@@ -31,17 +31,37 @@ EDGE = 0.7  # opacity of the edge that keeps a token's provenance
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Engraving:
-    """Glyphs relative to the centres of the blocks they belong to.
+class Face:
+    """Glyphs on one face of blocks, relative to the blocks' centres.
 
-    `owner` (m,) is the block of each glyph, `front` (m,) whether it lies on the front face
-    (else on the top), `emblem` (m,) whether it is a shape and no writing.
+    `owner` (m,) is the block of each glyph, `emblem` (m,) whether it is a shape and no writing.
     """
 
     glyphs: Rows
     owner: NDArray[np.intp]
-    front: NDArray[np.bool_]
     emblem: NDArray[np.bool_]
+
+    def at(self, centers: Floats, ink: Floats, share: float, emblems: Floats | None) -> Rows:
+        """The glyphs that are seen where the writing on this face has `share` of its opacity."""
+        alpha = ink[self.owner, 3] * share
+        seen = alpha > FAINTEST
+        owner = self.owner[seen]
+        out: Rows = self.glyphs[seen]
+        out["origin"] += centers[owner]
+        out["color"][:, :3] = ink[owner, :3]
+        if emblems is not None:
+            shape = self.emblem[seen]
+            out["color"][shape, :3] = emblems[owner[shape]]
+        out["color"][:, 3] = alpha[seen]
+        return out
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Engraving:
+    """What is written on the fronts and on the tops of blocks."""
+
+    front: Face
+    top: Face
 
     def at(
         self,
@@ -55,17 +75,9 @@ class Engraving:
         `faces` are the opacities of writing on the front and on the top; `emblems` (n, 3)
         the colours of the shapes.
         """
-        alpha = ink[self.owner, 3] * np.where(self.front, *faces)
-        seen = alpha > 0.004
-        owner = self.owner[seen]
-        out: Rows = self.glyphs[seen]
-        out["origin"] += centers[owner]
-        out["color"][:, :3] = ink[owner, :3]
-        if emblems is not None:
-            shape = self.emblem[seen]
-            out["color"][shape, :3] = emblems[owner[shape]]
-        out["color"][:, 3] = alpha[seen]
-        return out
+        pairs = zip((self.front, self.top), faces, strict=True)
+        seen = [face.at(centers, ink, share, emblems) for face, share in pairs if share > FAINTEST]
+        return joined(seen)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,17 +93,20 @@ class Matter:
 def merged(parts: Sequence[Matter]) -> Matter:
     """Several matters as one; none of them, and there is nothing."""
     if not parts:
-        none = Engraving(np.zeros(0, GLYPH), _NOBODY, _NOBODY > 0, _NOBODY > 0)
-        return Matter(np.zeros(0, BLOCK), none, np.zeros((0, 4)), np.zeros((0, 3)))
-    engravings = [part.engraving for part in parts]
-    shifts = np.cumsum([0, *(len(part.blocks) for part in parts)])
+        bare = engrave((), HEIGHT)
+        return Matter(np.zeros(0, BLOCK), bare, np.zeros((0, 4)), np.zeros((0, 3)))
+    shifts = np.cumsum([0, *(len(part.blocks) for part in parts)]).tolist()
+
+    def all_of(faces: Sequence[Face]) -> Face:
+        owners = [face.owner + shift for face, shift in zip(faces, shifts, strict=False)]
+        glyphs = joined([face.glyphs for face in faces])
+        return Face(glyphs, np.concatenate(owners), np.concatenate([each.emblem for each in faces]))
+
     return Matter(
         joined([part.blocks for part in parts]),
         Engraving(
-            joined([each.glyphs for each in engravings]),
-            np.concatenate([e.owner + shift for e, shift in zip(engravings, shifts, strict=False)]),
-            np.concatenate([each.front for each in engravings]),
-            np.concatenate([each.emblem for each in engravings]),
+            all_of([part.engraving.front for part in parts]),
+            all_of([part.engraving.top for part in parts]),
         ),
         np.concatenate([part.ink for part in parts]),
         np.concatenate([part.emblems for part in parts]),
@@ -102,7 +117,7 @@ def engrave(
     slots: Sequence[Slot], height: float, emblems: Sequence[str] | None = None
 ) -> Engraving:
     """Engrave labels, and an emblem where there is one (a glyph, or ""), on front and top."""
-    parts: list[Rows] = []
+    fronts, tops = [np.zeros(0, GLYPH)], [np.zeros(0, GLYPH)]
     owners: list[int] = []
     shapes: list[bool] = []
     cap = text.metrics().cap_height
@@ -118,13 +133,13 @@ def engrave(
             base = -cap * em / 2
             front = np.array((left, base, DEPTH / 2 + _PROUD)), np.array((0.0, em, 0.0))
             top = np.array((left, height / 2 + _PROUD, -base)), np.array((0.0, 0.0, -em))
-            for origin, up in (front, top):
-                parts.append(text.rows(quads, origin, np.array((em, 0.0, 0.0)), up, _UNTOLD))
-            owners += [index] * 2 * len(quads)
-            shapes += [bool(shape)] * 2 * len(quads)
-    glyphs = joined(parts) if parts else np.zeros(0, GLYPH)
-    on_front = glyphs["up"][:, 1] > 0
-    return Engraving(glyphs, np.array(owners, int), on_front, np.array(shapes, bool))
+            right = np.array((em, 0.0, 0.0))
+            for rows, (origin, up) in ((fronts, front), (tops, top)):
+                rows.append(text.rows(quads, origin, right, up, _UNTOLD))
+            owners += [index] * len(quads)
+            shapes += [bool(shape)] * len(quads)
+    owner, shape_ = np.array(owners, int), np.array(shapes, bool)
+    return Engraving(Face(joined(fronts), owner, shape_), Face(joined(tops), owner, shape_))
 
 
 def pointers(slot: Slot, level: float, color: RGB) -> Rows:

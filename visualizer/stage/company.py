@@ -7,6 +7,8 @@ is seen from the approach until the box has closed around them.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,6 +32,7 @@ from visualizer.stage.frame import joined
 from visualizer.stage.layout import HEIGHT, Slot
 from visualizer.stage.moment import Moment
 from visualizer.stage.parts import Parts
+from visualizer.stage.timeline import Timeline
 
 Rows = NDArray[np.void]
 Floats = NDArray[np.float64]
@@ -97,14 +100,19 @@ def _who(m: Moment) -> tuple[About | None, float]:
     """The drafter on stage, and its size: it grows as it comes, and shrinks as it goes."""
     if m.now < 0:
         return None, 0.0
-    header = m.timeline.page.header
-    last, here = m.timeline.rounds[max(m.now - 1, 0)], m.round
-    kinds = [drafters.kind_of(each, header) for each in (last, here)]
-    there = [each.settings.effective_k > 0 for each in (last, here)]
+    kinds, there = _casts(m.timeline, m.now)
     way = m.spans.approach.progress(m.t)
     if kinds[0] == kinds[1] or not all(there):
         return kinds[there[1]], there[0] + (there[1] - there[0]) * way
     return (kinds[0], 1.0 - 2.0 * way) if way < 0.5 else (kinds[1], 2.0 * way - 1.0)
+
+
+@lru_cache(maxsize=8)
+def _casts(timeline: Timeline, index: int) -> tuple[list[About | None], list[bool]]:
+    """Of the round before and of this one: the drafter, and whether it is asked to guess."""
+    both = timeline.rounds[max(index - 1, 0)], timeline.rounds[index]
+    kinds = [drafters.kind_of(each, timeline.page.header) for each in both]
+    return kinds, [each.settings.effective_k > 0 for each in both]
 
 
 def _work(m: Moment, kind: About | None) -> float:
@@ -162,14 +170,21 @@ def _grown(m: Moment) -> Floats:
 
     What is there before the first step, a feature or a phrase, comes up in the approach.
     """
-    spans = m.spans
+    starts, lasts = _growing(m.timeline, m.now)
+    return np.asarray(ease_out(np.clip((m.t - starts) / lasts, 0.0, 1.0)))
+
+
+@lru_cache(maxsize=8)
+def _growing(timeline: Timeline, index: int) -> tuple[Floats, Floats]:
+    """When what leads to each guess (n,) begins to grow, and how long it grows."""
+    spans = timeline.spans[index]
     ends = np.array([drop.start for drop in spans.drops])
     first = spans.approach.start + 0.35 * spans.approach.duration
     before = np.sort(ends)
     starts = np.array([before[before < end].max(initial=first) for end in ends])
     starts = np.minimum(starts, ends - GROWS)
     starts[ends == before[0]] = first
-    return np.asarray(ease_out(np.clip((m.t - starts) / np.maximum(ends - starts, 1e-6), 0.0, 1.0)))
+    return starts, np.maximum(ends - starts, 1e-6)
 
 
 def _features(m: Moment, kind: About | None, grown: Floats, strong: float) -> list[Rows]:

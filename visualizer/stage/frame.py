@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,9 +115,7 @@ def joined(rows: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
     """
     if len(rows) == 1:
         return rows[0]
-    dtype = rows[0].dtype
-    plain = np.concatenate([each.view(f"V{dtype.itemsize}") for each in rows])
-    return plain.view(dtype)
+    return np.frombuffer(b"".join([each.tobytes() for each in rows]), rows[0].dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +155,7 @@ class Lighting:
     vignette: float
 
 
+@cache
 def _none(dtype: np.dtype[np.void]) -> NDArray[np.void]:
     return np.zeros(0, dtype)
 

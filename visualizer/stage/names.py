@@ -6,6 +6,8 @@ are there at first, and again when another drafter comes.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,6 +21,7 @@ from visualizer.stage.models import TARGET_RADIUS
 from visualizer.stage.moment import Moment
 from visualizer.stage.stand import NAMED_ROUNDS, TAIL
 from visualizer.stage.theme import Role
+from visualizer.stage.timeline import Timeline
 
 Rows = NDArray[np.void]
 
@@ -34,17 +37,18 @@ def seen(m: Moment) -> float:
     """How strongly (0..1) the models are named."""
     if m.now < 0:
         return 1.0
-    here, before = _named(m, m.now), _named(m, m.now - 1)
+    here, before = _named(m.timeline, m.now), _named(m.timeline, m.now - 1)
     way = m.spans.approach.progress(m.t)
     return before + (here - before) * way
 
 
-def _named(m: Moment, index: int) -> float:
+@lru_cache(maxsize=16)
+def _named(timeline: Timeline, index: int) -> float:
     """Whether a round is one of the first, or of the first two with another drafter."""
     if index < NAMED_ROUNDS:
         return 1.0
-    header = m.timeline.page.header
-    last = m.timeline.rounds[index - NAMED_ROUNDS : index + 1]
+    header = timeline.page.header
+    last = timeline.rounds[index - NAMED_ROUNDS : index + 1]
     return float(len({drafters.kind_of(each, header) for each in last}) > 1)
 
 

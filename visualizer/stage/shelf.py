@@ -69,10 +69,14 @@ def _made(theme_name: str) -> tuple[Rows, blocks.Engraving]:
     return rows, engraving
 
 
+@lru_cache(maxsize=8)
 def shown(
     target: Point, size: float, picked: int, theme_name: str, faces: tuple[float, float]
 ) -> tuple[Rows, Rows]:
-    """The shelf as blocks and glyphs; `size` is 1, or less where it comes or goes."""
+    """The shelf as blocks and glyphs; `size` is 1, or less where it comes or goes.
+
+    Not to be written to: from its arrival on it stays as it is.
+    """
     made, engraving = _made(theme_name)
     rows = made.copy()
     at = np.array(middle(target))
