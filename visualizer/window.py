@@ -23,6 +23,7 @@ from visualizer.app import App
 from visualizer.config import FRAME_RATE, ShowOptions, WindowOptions
 from visualizer.errors import VisualizerError
 from visualizer.feed import Feed
+from visualizer.garbage import Garbage
 from visualizer.input import LEFT, MIDDLE, RIGHT, Input, Modifiers
 from visualizer.meter import Meter
 from visualizer.opening import opening_request, scene_named
@@ -107,15 +108,18 @@ class Window:
 
     def loop(self) -> int:
         """Draw until the window is closed. Time is absolute: a late frame is not made up for."""
+        garbage = Garbage()
         last = deadline = time.monotonic()
         try:
             while not self._window.has_exit:
                 now = time.monotonic()
                 elapsed, last = min(now - last, LONGEST_FRAME), now
                 self.turn(elapsed)
+                garbage.picture(self._app.finished)
                 deadline = max(deadline + 1 / FRAME_RATE, time.monotonic() - 1 / FRAME_RATE)
                 time.sleep(max(deadline - time.monotonic(), 0.0))
         finally:
+            garbage.close()
             self.close()
         return 0
 
