@@ -118,6 +118,7 @@ def record(args: argparse.Namespace) -> int:
         seconds=args.seconds,
         alpha=args.alpha,
         badge="LIVE" if args.run is None else "RECORDED",
+        gpu=args.gpu,
     )
     if _check(options) and args.require_gpu:
         raise commands.CommandError(

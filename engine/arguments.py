@@ -128,7 +128,11 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--device", choices=("auto", "cuda", "mps", "cpu"), default="auto")
     group.add_argument(
-        "--dtype", choices=("auto", "float32", "bfloat16", "float16"), default="auto"
+        "--dtype",
+        choices=("auto", "float32", "bfloat16", "float16"),
+        default="auto",
+        help="float32 on CUDA is exact: a greedy text is the target's own to the bit, and a tree's "
+        "branch that passes is checked once more, as a chain",
     )
     group.add_argument(
         "--weights",
@@ -291,6 +295,12 @@ def add_record(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=number(float, 0, above=True), metavar="S")
     parser.add_argument(
         "--require-gpu", action="store_true", help="fail rather than draw with the processor"
+    )
+    parser.add_argument(
+        "--gpu",
+        type=number(int, 0),
+        metavar="N",
+        help="the graphics device that draws, where there are several (see `doctor`)",
     )
     parser.add_argument("--alpha", action="store_true", help="transparent background (.mov, .webm)")
     add_settings(parser)

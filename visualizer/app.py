@@ -32,7 +32,7 @@ from visualizer.stage.hud import Hud
 from visualizer.stage.scene import Scene
 from visualizer.stage.schedule import BRISKEST
 from visualizer.stage.timeline import Timeline
-from visualizer.stage.view import View
+from visualizer.stage.view import CALM, View, unflickering
 from visualizer.state import Gallery, PromptDraft, left, reduce
 from visualizer.ui.layout import Layout, arrange
 from visualizer.ui.model import EngineView, UiModel
@@ -283,7 +283,10 @@ class App:
     # --- the run ---------------------------------------------------------------------------
 
     def _poll(self) -> None:
+        refused = self._feed.refusal
         self._feed.poll(may_switch=self.clock.playing)
+        if self._feed.refusal not in (None, refused):
+            self.say(self._feed.refusal or "")  # the dock, which says so too, may be hidden
         if self._feed.has_engine and not self.overlay.holding:
             self._feed.change(self.state.settings)
         fresh = self._feed.stage != self._stage
@@ -342,10 +345,11 @@ class App:
             height=height,
             theme=state.theme,
             preset=state.preset,
-            orbit=state.orbit,
+            orbit=unflickering(state.orbit, self.clock.speed),
             free=self._layout().free,
             selected=state.selected,
             reduce_motion=state.reduce_motion,
+            calm=self.clock.speed > CALM,
             fast=self.clock.speed > BRISKEST,
             quality=self.renderer.quality,
             scale=state.ui_scale,

@@ -63,7 +63,8 @@ class WindowOptions:
 
 @dataclass(frozen=True, slots=True)
 class RecordOptions:
-    """Options of an offline recording. `seconds` None records the whole run."""
+    """Options of an offline recording. `seconds` None records the whole run; `gpu` is the number of
+    the graphics device that draws, None the first that works."""
 
     out: Path
     scene: str = "full-loop"
@@ -73,6 +74,7 @@ class RecordOptions:
     seconds: float | None = None
     alpha: bool = False
     badge: Badge = "RECORDED"
+    gpu: int | None = None
     quality: Quality | None = None  # None: by the renderer found
     preset: Preset = "default"
     theme: str = "dark"

@@ -91,7 +91,19 @@ _HEADLESS = """
 import json, sys, moderngl
 backend = {"backend": "egl"} if sys.platform == "linux" else {}
 context = moderngl.create_context(standalone=True, require=330, **backend)
-print(json.dumps({"renderer": context.info["GL_RENDERER"], "version": context.info["GL_VERSION"]}))
+found = {"renderer": context.info["GL_RENDERER"], "version": context.info["GL_VERSION"]}
+context.release()
+others = []
+try:
+    while backend:
+        other = moderngl.create_context(
+            standalone=True, require=330, device_index=1 + len(others), **backend
+        )
+        others.append(other.info["GL_RENDERER"])
+        other.release()
+except Exception:
+    pass
+print(json.dumps({**found, "others": others}))
 """
 
 
@@ -132,6 +144,8 @@ def _graphics(name: str, seen: Probe, packages: str) -> Check:
                 cure = f"sudo apt install {packages}, or the maker's graphics driver"
         return Check(name, "missing", seen.problem, cure)
     detail = f"{seen.found['renderer']}, {seen.found['version']}"
+    for number, other in enumerate(seen.found.get("others", ()), 1):
+        detail += f"; record --gpu {number}: {other}"
     if _is_software(seen.found["renderer"]):
         cure = "install the maker's graphics driver for smooth motion"
         return Check(name, "note", f"{detail}: drawn by the CPU, slow but exact", cure)

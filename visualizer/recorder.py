@@ -107,16 +107,16 @@ def check(catalog: Iterable[Scene], options: RecordOptions) -> bool:
         raise RecordError(f"There is no folder {folder} to write {options.out.name} into.")
     if not os.access(folder, os.W_OK):
         raise RecordError(f"The folder {folder} cannot be written to.")
-    context = headless()
+    context = headless(options.gpu)
     try:
         return is_software(context)
     finally:
         context.release()
 
 
-def headless() -> moderngl.Context:
+def headless(gpu: int | None = None) -> moderngl.Context:
     try:
-        return create_context()
+        return create_context(device=gpu)
     except GraphicsError as error:
         raise RecordError(str(error)) from error
 
@@ -134,7 +134,7 @@ def record(
     be expected to go wrong; no half file stays.
     """
     scene = scene_named(catalog, options.scene)
-    context = headless()
+    context = headless(options.gpu)
     fonts.lend()
     quality = options.quality or recording_quality(context)
     single = options.out.suffix.lower() == PICTURE
@@ -145,7 +145,9 @@ def record(
     overlay = Overlay()
     app = still_app(renderer, overlay, scene, trace, options)
     try:
-        frames = _write_still(app, options) if single else _write(app, options, size, progress)
+        frames, flashes = (
+            (_write_still(app, options), "") if single else _write(app, options, size, progress)
+        )
         return Recorded(
             path=options.out,
             frames=frames,
@@ -153,7 +155,7 @@ def record(
             width=size[0],
             height=size[1],
             renderer=str(context.info["GL_RENDERER"]),
-            notices=_notices(options, size, is_software(context)),
+            notices=_notices(options, size, is_software(context), flashes),
         )
     finally:
         app.close()
@@ -162,14 +164,15 @@ def record(
         context.release()
 
 
-def _notices(options: RecordOptions, size: tuple[int, int], software: bool) -> tuple[str, ...]:
+def _notices(
+    options: RecordOptions, size: tuple[int, int], software: bool, flashes: str
+) -> tuple[str, ...]:
     """What people should know about a recording that is otherwise fine."""
     given = (options.width, options.height)
     rounded = "The size {}x{} was rounded up to {}x{}: videos need even sides."
     drawn = "No GPU was found: the pictures were drawn by the processor, which is slow."
-    return ((rounded.format(*given, *size),) if size != given else ()) + (
-        (drawn,) if software else ()
-    )
+    told = (rounded.format(*given, *size) * (size != given), drawn * software, flashes)
+    return tuple(notice for notice in told if notice)
 
 
 def still_app(
@@ -191,7 +194,8 @@ def still_app(
 
 def _write(
     app: App, options: RecordOptions, size: tuple[int, int], progress: Progress | None
-) -> int:
+) -> tuple[int, str]:
+    """How many pictures were written, and what is to be said of their flashes."""
     seconds = options.seconds
     if seconds is None:
         seconds = app.end + LAST_PICTURE_SECONDS
@@ -206,7 +210,7 @@ def _write(
                     progress(index + 1, count)
     except (VideoError, OSError) as error:
         raise RecordError(str(error)) from error
-    return count
+    return count, video.flashes
 
 
 def _write_still(app: App, options: RecordOptions) -> int:
@@ -255,6 +259,11 @@ class Capture:
                 self._written += 1
         except (VideoError, OSError) as error:
             raise RecordError(f"Recording ended: {error}") from error
+
+    @property
+    def flashes(self) -> str:
+        """Where the capture flashes more than is safe, in a sentence; "" for nowhere."""
+        return self._video.flashes
 
     def close(self) -> Path:
         """Finish the file and return its path."""

@@ -10,7 +10,7 @@ from engine.trace import Settings
 from visualizer import actions as act
 from visualizer.dial import Dial
 from visualizer.stage.theme import THEMES
-from visualizer.stage.view import PRESETS, Orbit, Preset, Quality
+from visualizer.stage.view import NEAREST, PRESETS, Orbit, Preset, Quality
 
 Panel = Literal["dock", "transport", "readouts", "microscope"]
 MAX_K = 16
@@ -19,7 +19,7 @@ MAX_PROMPT = 20_000
 """Characters the prompt box keeps; the engine's own context limit is far below."""
 
 PITCH_LIMIT = math.radians(80)
-ZOOM_RANGE = (0.25, 4.0)
+ZOOM_RANGE = (NEAREST[0], 4.0)
 PAN_LIMIT = 40.0
 UI_SCALES = (0.75, 2.5)
 SHOT_SIDES = (16, 8192)

@@ -64,6 +64,6 @@ class Takes:
             return
         self._tell("")
         try:
-            self._app.say(f"Saved {capture.close()}")
+            self._app.say(f"Saved {capture.close()}. {capture.flashes}".rstrip(". "))
         except RecordError as error:
             self._app.say(str(error))

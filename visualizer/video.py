@@ -3,7 +3,8 @@
 The suffix chooses the format. Pixels are sRGB, converted to BT.709 and tagged as such. Time
 stamps are whole frame numbers, so the rate is constant by construction. Everything is
 written to ``NAME.part`` in a form that survives a crash, checked after closing, and only
-then given its name: a failed recording never replaces a good one.
+then given its name: a failed recording never replaces a good one. Every picture is watched
+for flashes on its way (`visualizer.flashes`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from visualizer.errors import VisualizerError
+from visualizer.flashes import LIMIT, Watch
 
 VideoPreset = Literal["draft", "720p30", "1080p60", "4k60"]
 BT709 = 1  # colour primaries and transfer, in the numbers of H.273
@@ -104,6 +106,7 @@ class VideoWriter:
             self.notice = "Padded {}x{} to the even size {}x{}.".format(*size, *self.size)
         if not path.parent.is_dir():
             raise VideoError(f"There is no folder {path.parent} to write {path.name} into.")
+        self._watch = Watch(float(self._rate))
         self._part = path.with_name(path.name + ".part")
         self._open(preset)
 
@@ -118,6 +121,7 @@ class VideoWriter:
         if pixels.size != width * height * channels:
             raise VideoError(f"A frame has {pixels.size} bytes, not {width}x{height}x{channels}.")
         pixels = pixels.reshape(height, width, channels)
+        self._watch.see(pixels)
         if self.size != self._given:
             missing = (self.size[1] - height, self.size[0] - width)
             pixels = np.pad(pixels, ((0, missing[0]), (0, missing[1]), (0, 0)), mode="edge")
@@ -129,6 +133,14 @@ class VideoWriter:
         except (av.FFmpegError, OSError) as error:
             raise VideoError(f"{self.path.name} could not be written: {error}.") from error
         self.frames += 1
+
+    @property
+    def flashes(self) -> str:
+        """Where there are more flashes than are safe, in a sentence; "" for nowhere."""
+        spots = ", ".join(f"{_clock(a)} to {_clock(b)}" for a, b in self._watch.stretches)
+        if not spots:
+            return ""
+        return f"More than {LIMIT:g} flashes a second, which some people must not see: {spots}."
 
     def close(self) -> Path:
         """Finish, check and name the file. Raises VideoError; an older file then stays."""
@@ -278,6 +290,11 @@ def _converted(frame: av.VideoFrame, pixels: str) -> av.VideoFrame:
         dst_color_primaries=BT709,
         dst_color_trc=BT709,
     )
+
+
+def _clock(seconds: float) -> str:
+    """A place in a video: minutes, seconds and a tenth."""
+    return f"{int(seconds // 60)}:{seconds % 60:04.1f}"
 
 
 def _even(size: tuple[int, int]) -> tuple[int, int]:

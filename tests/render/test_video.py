@@ -154,6 +154,20 @@ def test_nothing_drawn_is_no_recording(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_export_says_where_it_flashes(tmp_path: Path) -> None:
+    """G89: five seconds, of which the third strobes; times are those of the file."""
+    with VideoWriter(tmp_path / "clip.mp4", SIZE, 20) as writer:
+        for index in range(100):
+            strobes = 40 <= index < 60 and index % 4 < 2
+            writer.write(np.full((*SIZE[::-1], 3), 255 * strobes, np.uint8))
+    assert writer.flashes.startswith("More than 3 flashes a second")
+    assert "0:02.7 to 0:0" in writer.flashes
+    with VideoWriter(tmp_path / "calm.mp4", SIZE, 20) as calm:
+        for index in range(60):
+            calm.write(np.full((*SIZE[::-1], 3), 255 * (index >= 20), np.uint8))
+    assert calm.flashes == ""
+
+
 def test_an_error_while_drawing_leaves_the_older_file(tmp_path: Path) -> None:
     path = tmp_path / "clip.mp4"
     path.write_bytes(b"older")

@@ -225,7 +225,10 @@ def test_a_refused_change_is_told_until_the_next_one(stage_of) -> None:  # type:
     source.say(EngineState("ready", "There is no drafter “small” here."))
     stage.step(0.1, 2)
     assert stage.app.model().engine.refusal == "There is no drafter “small” here."
+    assert stage.app.model().message == "There is no drafter “small” here.", "with the dock hidden"
     assert "refusal" in stage.overlay.marks
+    stage.step(5.0)
+    assert stage.app.model().message == "", "a passing word: the dock keeps it"
     stage.app.handle(act.ChangeSettings(Settings(k=3)))
     stage.step(0.1, 2)
     assert stage.app.model().engine.refusal is None

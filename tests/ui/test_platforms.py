@@ -22,6 +22,7 @@ from visualizer import actions as act
 from visualizer import doctor, system, window
 from visualizer.clock import PlaybackClock
 from visualizer.recorder import shoot
+from visualizer.render import context
 from visualizer.render.context import collect
 from visualizer.render.renderer import Renderer
 from visualizer.stage.camera import project
@@ -51,6 +52,48 @@ def test_a_click_hits_the_same_block_whatever_the_pixels_of_the_display(
     stage.app.handle(act.ClickAt((x / ratio, y / ratio)))
     assert stage.app.state.selected == block["pick"]
     assert stage.overlay.marks["mode"].right < 0.22 * 800, "panels are laid out in units as well"
+
+
+def test_the_way_pixels_are_scaled_is_set_before_there_is_any_window() -> None:
+    """G11, G22: and nothing of pyglet that needs a display is imported by that."""
+    code = (
+        "import sys; from visualizer.window import _load_pyglet; made = _load_pyglet()\n"
+        "print(made.options['dpi_scaling'], 'pyglet.window' in sys.modules)"
+    )
+    env = {name: value for name, value in os.environ.items() if name != "DISPLAY"}
+    words = [sys.executable, "-c", code]
+    done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == ["platform", "False"], done.stderr
+
+
+@pytest.mark.parametrize(
+    ("pixels", "units", "ratio"),
+    [
+        ((800, 600), (800, 600), 1.0),
+        ((1600, 1200), (800, 600), 2.0),
+        ((1000, 750), (800, 600), 1.25),
+    ],
+)
+def test_sizes_are_asked_for_with_every_picture_and_not_waited_for(
+    pixels: tuple[int, int], units: tuple[int, int], ratio: float
+) -> None:
+    """G12, G14, G15: another monitor or size, of which no event ever told."""
+
+    class Seen(Exception):
+        pass
+
+    told: list[tuple[int, int, float]] = []
+
+    def resize(*size: Any) -> None:
+        told.append(size)
+        raise Seen
+
+    made = window.Window.__new__(window.Window)
+    made._app = SimpleNamespace(resize=resize)  # type: ignore[assignment]
+    made._window = SimpleNamespace(get_framebuffer_size=lambda: pixels, get_size=lambda: units)
+    with pytest.raises(Seen):
+        made._frame(0.0)
+    assert told == [(*pixels, ratio)]
 
 
 class FakePyglet:
@@ -209,6 +252,68 @@ def test_a_laptop_that_draws_with_the_smaller_card_is_told_how_to_use_the_other(
     assert check.state == state
     assert (doctor.OTHER_CARD in (check.fix or "")) == (state == "note")
     assert renderer in check.detail
+
+
+def test_a_graphics_device_that_is_not_there_is_refused_with_those_that_are(tmp_path: Path) -> None:
+    """G33: by number and name; nothing is written, and no newer OpenGL is asked for than needed."""
+    words = ["record", "--run", str(HAND), "--out", str(tmp_path / "x.mp4"), "--gpu", "7"]
+    done = subprocess.run(
+        [sys.executable, "main.py", *words, "--seconds", "0.1", "--size", "128x72"],
+        cwd=ROOT, capture_output=True, text=True, timeout=300,
+        env={**os.environ, "LIBGL_ALWAYS_SOFTWARE": "1"},
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "no graphics device 7" in done.stderr
+    assert "0 (llvmpipe" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+class FakeGl:
+    """Machines as EGL shows them: what each graphics device says, None for one that is deaf."""
+
+    def __init__(self, *renderers: str | None) -> None:
+        self.renderers = renderers
+        self.required: list[int] = []
+
+    def create_context(self, device_index: int = 0, require: int = 0, **_: object) -> Any:
+        self.required.append(require)
+        count = len(self.renderers)
+        if device_index >= count:
+            raise Exception(f"requested device index {device_index}, but found {count} devices")
+        name = self.renderers[device_index]
+        if name is None:
+            raise Exception("eglInitialize failed (0x3001)")
+        return SimpleNamespace(info={"GL_RENDERER": name}, release=lambda: None)
+
+
+@pytest.mark.skipif(not context.CHOOSABLE, reason="only EGL lets one choose")
+@pytest.mark.parametrize(
+    ("machine", "asked", "drawn"),
+    [
+        (("NVIDIA H200", "llvmpipe"), None, "NVIDIA H200"),
+        (("NVIDIA H200", "llvmpipe"), 1, "llvmpipe"),
+        ((None, "llvmpipe"), None, "llvmpipe"),
+        ((None, "llvmpipe"), 0, "choose among 0 (does not open"),
+        ((), None, "EGL found no usable driver"),
+    ],
+)
+def test_a_graphics_device_is_the_one_asked_for_or_the_first_that_works(
+    monkeypatch: pytest.MonkeyPatch,
+    machine: tuple[str | None, ...],
+    asked: int | None,
+    drawn: str,
+) -> None:
+    """G30, G33: GPU, then software, then one sentence; and never more than OpenGL 3.3."""
+    fake = FakeGl(*machine)
+    monkeypatch.setattr(context, "moderngl", fake)
+    monkeypatch.setattr(context.ctypes.util, "find_library", lambda name: name)
+    try:
+        made = context.create_context(device=asked).info["GL_RENDERER"]
+    except context.GraphicsError as error:
+        made = str(error)
+    assert drawn in made
+    assert set(fake.required) == {330}
 
 
 def test_a_recording_may_refuse_the_processor(tmp_path: Path) -> None:

@@ -19,7 +19,15 @@ from show import HAND, hand_run
 
 import scenes
 from visualizer.config import RecordOptions
-from visualizer.recorder import Capture, RecordError, new_path, save_png, shoot, still_app
+from visualizer.recorder import (
+    Capture,
+    RecordError,
+    new_path,
+    record,
+    save_png,
+    shoot,
+    still_app,
+)
 from visualizer.render.renderer import Renderer
 from visualizer.ui.layout import arrange
 from visualizer.ui.overlay import Overlay
@@ -55,6 +63,13 @@ def test_two_recordings_are_equal_byte_for_byte(renderer: Renderer) -> None:
     first = pictures(renderer, options, 12, fps=3)
     assert first == pictures(renderer, options, 12, fps=3)
     assert len(set(first)) == 12, "and every frame shows something new"
+
+
+def test_a_run_that_is_recorded_keeps_under_the_limit_and_says_nothing(tmp_path: Path) -> None:
+    """G89: there is nothing to turn off, and what is exported is looked at all the same."""
+    options = RecordOptions(tmp_path / "x.mp4", width=192, height=108, fps=10, seconds=6.0)
+    made = record(hand_run(), scenes.CATALOG, options)
+    assert not any("flashes" in notice for notice in made.notices)
 
 
 def test_the_first_picture_has_its_panels(renderer: Renderer) -> None:

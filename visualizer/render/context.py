@@ -7,6 +7,7 @@ without a window the picture is drawn headless (EGL on Linux).
 from __future__ import annotations
 
 import ctypes.util
+import re
 import sys
 from typing import Any
 
@@ -19,20 +20,27 @@ SOFTWARE_RENDERERS = ("llvmpipe", "softpipe", "swrast", "swiftshader", "gdi gene
 
 SMALL_RENDERERS = ("intel", "mali", "adreno", "videocore", "powervr", "radeon graphics", "vega")
 
+CHOOSABLE = sys.platform not in ("win32", "darwin")
+"""Whether EGL draws without a display: it lets one choose a graphics device."""
+_DEAF = "does not open"
+
 
 class GraphicsError(RuntimeError):
     """No usable GL. The message is one sentence saying what is missing and how to get it."""
 
 
-def create_context(window: object | None = None) -> moderngl.Context:
+def create_context(window: object | None = None, device: int | None = None) -> moderngl.Context:
     """GL 3.3 for `window` (its context must be current), or headless without one.
+
+    Headless `device` chooses the graphics device by its number (see `devices`); None is the first
+    that works.
 
     GL objects no longer referenced are kept until `collect`, so that they are only ever freed
     on the GL thread; the renderer calls it once a frame.
 
     Raises `GraphicsError`.
     """
-    context = _of_window() if window is not None else _headless()
+    context = _of_window() if window is not None else _headless(device)
     context.gc_mode = "context_gc"
     return context
 
@@ -55,14 +63,6 @@ def is_software(context: moderngl.Context) -> bool:
     return any(name in renderer for name in SOFTWARE_RENDERERS)
 
 
-def default_quality(context: moderngl.Context) -> Quality:
-    """The preset to begin with on this machine; measured frames may better it (`quality`)."""
-    if is_software(context):
-        return "software"
-    renderer = str(context.info["GL_RENDERER"]).lower()
-    return "medium" if any(name in renderer for name in SMALL_RENDERERS) else "high"
-
-
 def reset(context: moderngl.Context) -> None:
     """What every pass finds, whatever others have left; a pass that changes it puts it back."""
     context.cull_face = "back"
@@ -70,6 +70,14 @@ def reset(context: moderngl.Context) -> None:
     context.depth_func = "<="
     context.blend_equation = (moderngl.FUNC_ADD, moderngl.FUNC_ADD)
     context.wireframe = False
+
+
+def default_quality(context: moderngl.Context) -> Quality:
+    """The preset to begin with on this machine; measured frames may better it (`quality`)."""
+    if is_software(context):
+        return "software"
+    renderer = str(context.info["GL_RENDERER"]).lower()
+    return "medium" if any(name in renderer for name in SMALL_RENDERERS) else "high"
 
 
 def recording_quality(context: moderngl.Context) -> Quality:
@@ -86,12 +94,56 @@ def _of_window() -> moderngl.Context:
         ) from error
 
 
-def _headless() -> moderngl.Context:
-    options: dict[str, Any] = {} if sys.platform in ("win32", "darwin") else {"backend": "egl"}
+def devices() -> list[str]:
+    """What each graphics device is called that can draw without a display, in order."""
+    found: list[str] = []
+    for number in range(_count()):
+        try:
+            context = _standalone(number)
+        except Exception as error:
+            found.append(f"{_DEAF} ({error})")
+        else:
+            found.append(str(context.info["GL_RENDERER"]))
+            context.release()
+    return found
+
+
+def _headless(device: int | None) -> moderngl.Context:
+    """The device asked for, else the first that works: machines list software ones last."""
     try:
-        return moderngl.create_context(standalone=True, require=REQUIRED, **options)
+        return _standalone(device or 0)
     except Exception as error:
+        there = devices()
+        if device is None:
+            for number, name in enumerate(there):
+                if not name.startswith(_DEAF):
+                    return _standalone(number)
+        elif there:
+            listed = ", ".join(f"{number} ({name})" for number, name in enumerate(there))
+            raise GraphicsError(
+                f"There is no graphics device {device} to draw with: choose among {listed}."
+            ) from error
         raise GraphicsError(_missing(error)) from error
+
+
+def _standalone(device: int) -> moderngl.Context:
+    """A context of its own on one device. Only EGL lets one choose."""
+    if not CHOOSABLE:
+        if device:
+            raise GraphicsError("found 1 devices")
+        return moderngl.create_context(standalone=True, require=REQUIRED)
+    options: dict[str, Any] = {"backend": "egl", "device_index": device}
+    return moderngl.create_context(standalone=True, require=REQUIRED, **options)
+
+
+def _count() -> int:
+    """How many devices there are: it is said to whoever asks for one that cannot be."""
+    try:
+        _standalone(2**16).release()
+    except Exception as error:
+        told = re.search(r"found (\d+) devices", str(error))
+        return int(told[1]) if told else 0
+    return 1
 
 
 def _missing(error: Exception) -> str:

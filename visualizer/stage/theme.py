@@ -176,10 +176,11 @@ THEMES: Mapping[str, Theme] = MappingProxyType(
     {
         "dark": Theme("dark", MappingProxyType(_DARK), _NIGHT),
         "light": Theme("light", MappingProxyType(_LIGHT), _DAY, gleam=0.75, haze=0.28),
-        # The idea's first drawing had red committed blocks; refusals turn violet there.
+        # The idea's first drawing had red committed blocks; refusals turn violet there. No redder:
+        # where the camera passes a saturated red that covers most of the stage, it flickers.
         "classic": Theme(
             "classic",
-            MappingProxyType({**_DARK, "committed": "#C43B3B", "rejected": "#A66BE0"}),
+            MappingProxyType({**_DARK, "committed": "#C2524E", "rejected": "#A66BE0"}),
             _NIGHT,
         ),
         "high-contrast": Theme(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 Preset = Literal["default", "side", "top", "follow", "close", "free"]
@@ -10,6 +10,12 @@ Quality = Literal["software", "low", "medium", "high", "ultra"]
 
 PRESETS: tuple[Preset, ...] = get_args(Preset)
 QUALITIES: tuple[Quality, ...] = get_args(Quality)
+
+
+NEAREST = (0.35, 0.50)
+"""The least zoom while time runs as usual, and while it runs faster than `CALM`: from nearer by,
+what comes and goes in a round would fill a field of view more than three times a second."""
+CALM = 2.0  # of playback
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +26,12 @@ class Orbit:
     pitch: float = 0.0  # radians
     zoom: float = 1.0  # factor on the distance
     pan: tuple[float, float] = (0.0, 0.0)  # world units along camera right and up
+
+
+def unflickering(orbit: Orbit, speed: float) -> Orbit:
+    """The orbit, or as near as is safe at this playback speed."""
+    nearest = NEAREST[speed > CALM]
+    return orbit if orbit.zoom >= nearest else replace(orbit, zoom=nearest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +55,8 @@ class View:
     free: tuple[float, float, float, float] = (0.0, 0.0, 1.0, 1.0)  # see Camera.free
     selected: int = 0  # pick id
     reduce_motion: bool = False
-    fast: bool = False  # time runs faster than `schedule.BRISKEST`
+    calm: bool = False  # time runs faster than `CALM`: cameras frame whole lines
+    fast: bool = False  # time runs faster than `schedule.BRISKEST`: only some passes pulse
     quality: Quality = "high"
     scale: float = 1.0  # of words, as of the panels: names are larger, blocks seen from nearer by
     glide: Glide | None = None  # None: the camera has arrived
