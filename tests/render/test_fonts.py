@@ -100,4 +100,40 @@ def test_the_atlas_runs_full_without_an_error() -> None:
 
 def test_without_fontconfig_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(Path("nowhere")))
-    assert fonts.fontconfig("中") is None
+    assert list(fonts.fontconfig("中")) == []
+
+
+def test_emoji_come_from_a_font_of_outlines_where_the_first_answer_is_one_of_pictures(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A desktop with emoji in colour, which fontconfig likes best, and in one colour beside it.
+
+    Their part is played by two fonts that come with the program: one lacks the letter, one has it.
+    """
+    pictures, outlines = FONTS / "Inconsolata-Medium.ttf", FONTS / "DejaVuSans-Bold.ttf"
+    for name, font in (("fc-match", pictures), ("fc-list", outlines)):
+        program = tmp_path / name
+        program.write_text(f'#!/bin/sh\nprintf "0\\t{font}\\n"\n')
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    monkeypatch.setattr(fonts, "BUNDLED", ())
+    assert fonts.SystemFonts().glyph(GEORGIAN) is not None
+    (tmp_path / "fc-list").write_text("#!/bin/sh\nexit 1\n")
+    assert fonts.SystemFonts().glyph(GEORGIAN) is None, "the twin: the first answer alone"
+
+
+@pytest.mark.parametrize(
+    ("platform", "names"),
+    [("win32", {"seguisym.ttf", "seguiemj.ttf"}), ("darwin", {"Apple Symbols.ttf"})],
+)
+def test_fonts_that_draw_emoji_in_one_colour_are_looked_for(
+    monkeypatch: pytest.MonkeyPatch, platform: str, names: set[str]
+) -> None:
+    monkeypatch.setattr(fonts.sys, "platform", platform)
+    monkeypatch.setattr(fonts.Path, "exists", lambda _: True)
+    assert names <= {path.name for path in fonts._folder_fonts()}
+
+
+def test_a_sign_that_may_be_a_picture_or_writing_is_writing() -> None:
+    assert text.visible("★\ufe0f") == "★"
+    assert text.visible("\ufe0f") == "⟨U+FE0F⟩", "by itself it is all there is"

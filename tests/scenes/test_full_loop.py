@@ -19,7 +19,7 @@ from visualizer.stage.layout import DEPTH, EM, HEIGHT, LINE, MARGIN, PITCH, Slot
 from visualizer.stage.stand import NAMED_ROUNDS
 from visualizer.stage.theme import THEMES, theme
 from visualizer.stage.timeline import Timeline
-from visualizer.stage.view import PRESETS, View
+from visualizer.stage.view import PRESETS, Glide, Orbit, View
 from visualizer.ui.layout import arrange
 
 ROOT = Path(__file__).parents[2]
@@ -506,6 +506,25 @@ def test_every_old_token_leaves_a_tile_that_joins_the_ribbon_and_stays_in_order(
     present = len(timeline.page.places[-1].kept)
     assert len(frame.tiles) + len(frame.solids) == written - present
     assert len(frame.tiles) > 0
+
+
+@pytest.mark.parametrize("theme_name", ["dark", "light"])
+def test_from_close_by_nothing_lies_behind_the_caption(theme_name: str) -> None:
+    """Its band is the top of the free part; what is left of older lines would pass behind it."""
+    run = runs.made_up(4, 40)
+    timeline = full_loop.timeline(run)
+    spans = timeline.spans[36]
+    for preset, shown in (("close", False), ("default", True)):
+        view = View(1280, 720, theme=theme_name, preset=preset, free=PANELS)
+        frame = full_loop.compose(run, timeline, spans.pulse.end, view)
+        assert bool(len(frame.tiles)) is shown
+        rows = np.concatenate([frame.solids, frame.glass])
+        tops = rows["center"] + rows["half"] * (0.0, 1.0, -1.0)
+        heights = camera.project(frame.camera, tops.astype(float), 1280, 720)[:, 1]
+        assert (heights[np.isfinite(heights)] > 720 * (1.0 - PANELS[3])).all()
+    half = replace(view, preset="close", glide=Glide("default", Orbit(), 0.5))
+    fading = full_loop.compose(run, timeline, spans.pulse.end, half).tiles
+    assert 0.0 < fading["color"][:, 3].max() < frame.tiles["color"][:, 3].max()
 
 
 def test_the_catalogue_has_unique_slugs() -> None:

@@ -1,8 +1,10 @@
 """Glyphs of the system's own fonts, made into distance fields when a run needs them.
 
-Each platform finds fonts its own way: fontconfig's `fc-match` for a character where there is
-one, else the folders in which Windows and macOS keep theirs. Fonts of pictures (emoji in colour)
-have no outlines and are passed over.
+Each platform finds fonts its own way: fontconfig for a character where there is one, else the
+folders in which Windows and macOS keep theirs. Fonts of pictures (emoji in colour) have no outlines
+and are passed over; emoji come from fonts that draw them in one colour, where a machine has any:
+Segoe UI Symbol and Segoe UI Emoji on Windows, Apple Symbols (some of them) on macOS, Noto Emoji or
+Symbola under fontconfig.
 """
 
 from __future__ import annotations
@@ -60,9 +62,11 @@ class SystemFonts:
         return _borrowed(font, char, self._em) if font else None
 
     def _matched(self, char: str) -> Font | None:
-        found = fontconfig(char)
-        font = self._open(*found) if found else None
-        return font if font and _has(font, char) else None
+        for found in fontconfig(char):
+            font = self._open(*found)
+            if font and _has(font, char):
+                return font
+        return None
 
     def _open(self, path: str, index: int) -> Font | None:
         key = (path, index)
@@ -76,21 +80,33 @@ class SystemFonts:
         return self._fonts[key]
 
 
-def fontconfig(char: str) -> tuple[str, int] | None:
-    """File and face of the font that fontconfig would use for `char`; None without fontconfig."""
-    program = shutil.which("fc-match")
+def fontconfig(char: str) -> Iterator[tuple[str, int]]:
+    """Files and faces of fonts that may have `char`, the best first; none without fontconfig.
+
+    First the one fontconfig would use. For emoji that is often one of pictures: then every font
+    whose outlines hold the character.
+    """
+    drawn = f"outline=true:color=false:charset={ord(char):x}"
+    for words in (("fc-match", f"sans-serif:bold:{drawn}"), ("fc-list", f":{drawn}")):
+        yield from _answered(*words)
+
+
+def _answered(name: str, pattern: str) -> Iterator[tuple[str, int]]:
+    """What one of fontconfig's programs answers, line by line."""
+    program = shutil.which(name)
     if program is None:
-        return None
-    pattern = f"sans-serif:bold:outline=true:charset={ord(char):x}"
+        return
     try:
         answer = subprocess.run(
-            [program, "-f", "%{index}\t%{file}", pattern],
+            [program, "-f", "%{index}\t%{file}\n", pattern],
             capture_output=True, text=True, timeout=SECONDS, check=True,
         ).stdout  # fmt: skip
     except (OSError, subprocess.SubprocessError):
-        return None
-    index, _, path = answer.partition("\t")
-    return (path, int(index) & 0xFFFF) if path and index.isdigit() else None
+        return
+    for line in answer.splitlines():
+        index, _, path = line.partition("\t")
+        if path and index.isdigit():
+            yield path, int(index) & 0xFFFF
 
 
 def _folder_fonts() -> Iterator[Path]:

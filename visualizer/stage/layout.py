@@ -37,9 +37,9 @@ LINE = 12.6  # what would reach past this starts a new line
 PITCH = 2.95  # from line to line: a box around one hides no word of the one behind
 
 RISE, BACK = 0.88, 0.94  # from lane to lane of a tree, up and away from the viewer
-BRANCH = 0.62  # room for branches before each column of a tree
+BRANCH = 0.50  # room for branches before each column of a tree
 PARTED = 0.40  # and so much more between parts of a tree that stand side by side
-LANES = 5  # a taller tree is parted
+LANES = 6  # a taller tree is parted
 
 PROMPT_EM = 0.44
 PROMPT_HEIGHT = 0.6

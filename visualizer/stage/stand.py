@@ -33,6 +33,8 @@ NARROWEST = {"follow": 8.8, "close": 5.4}  # these cameras frame at least so muc
 NAMED_ROUNDS = 2  # rounds in which the zones' names are written beside the lines
 NAMES = 2.6  # room for them before a line's start
 LARGEST = 1.75  # times their usual size that names are written; larger, they would fill the stage
+LONG = 3  # lines of a round behind which no line stands any more:
+CLOSE_BY = (1.9, -2.2)  # the target comes up to it, so that its words are seen from nearer by
 LANES_UNDER = 3.4  # so many lanes of a tree stand under the target; for more it makes room
 LINES_BACK = 3  # so many lines in all stand; the last of them sinks as the next one comes
 
@@ -71,8 +73,9 @@ class Stretch(NamedTuple):
 class Stand:
     """`line` is the line in front, a fraction while the camera goes on to the next one.
 
-    `cleared` (0..1) is how far the lines behind it have made room for a tree. `focus` is the
-    centre of what shadows are fitted to, `reach` its radius.
+    `cleared` (0..1) is how far the lines behind it have made room: all of them for a tree, all but
+    one (0.5) from close by. `focus` is the centre of what shadows are fitted to, `reach` its
+    radius.
     """
 
     pose: Pose
@@ -98,7 +101,7 @@ class Stand:
 
 def stand_for(page: Page, index: int, preset: Preset, view: View) -> Stand:
     """Return the stand of camera `preset` for round `index`; -1 is before the first round."""
-    lens = Lens(preset, _aspect(view), view.free, view.fast, view.scale)
+    lens = Lens(preset, _aspect(view), view.free, view.calm or view.fast, view.scale)
     return _stand_for(page, index, lens)
 
 
@@ -156,9 +159,14 @@ def _stand(seen: Stretch, lens: Lens) -> Stand:
     near, far = seen.last * PITCH, seen.first * PITCH
     left, right = seen.left, seen.right
     aside = min(max(seen.middle + TARGET_RIGHT, 3.0), LINE - COMPANY - 0.6)
-    behind = min(near + TARGET_BACK[1], far - PITCH)  # the lines that stand, and this round
+    up, behind = (
+        TARGET_BACK[0],
+        min(near + TARGET_BACK[1], far - PITCH),
+    )  # what stands, and this round
+    if seen.last - seen.first >= LONG - 1:
+        up, behind = CLOSE_BY[0], far + CLOSE_BY[1]
     steps = max(seen.lanes - LANES_UNDER, 0.0)  # of a tree too tall to stand before the target
-    target = (aside, TARGET_BACK[0] + steps * RISE, behind - steps * BACK)
+    target = (aside, up + steps * RISE, behind - steps * BACK)
     back, high = (seen.lanes - 1) * BACK, (seen.lanes - 1) * RISE
     middle = (left + right) / 2
     # For larger words the models may rise out of the picture; at twice the size, altogether.
@@ -185,4 +193,6 @@ def _stand(seen: Stretch, lens: Lens) -> Stand:
     pose = frame_points(np.array(points), subject, DIRECTIONS[lens.preset], lens.aspect, lens.free)
     focus = (LINE / 2, HEIGHT / 2, near - 1.5 * PITCH)
     reach = LINE / 2 + LEAD + 1.5 + (near - far) / 2
-    return Stand(pose, float(seen.last), target, focus, reach, float(seen.lanes > 1))
+    # From close by the second line behind would stand under the caption.
+    cleared = 1.0 if seen.lanes > 1 else 0.5 * (lens.preset == "close")
+    return Stand(pose, float(seen.last), target, focus, reach, cleared)

@@ -28,6 +28,7 @@ Floats = NDArray[np.float64]
 
 _SHOWN = {" ": "␣", "\n": "↵", "\t": "⇥"}
 _ELLIPSIS = "…"
+_VARIANTS = ("\ufe0e", "\ufe0f")
 _SMALLEST = 0.62  # of the wanted size: below this a text is elided rather than shrunk
 
 # Letters of these join, stack or change with their neighbours (Devanagari … Myanmar, Ethiopic
@@ -135,7 +136,8 @@ def visible(text: str) -> str:
 
     One leading space is the gap before a word and draws nothing; other spaces at the ends,
     line ends and tabs get their signs. Bytes that are no whole character show as ⟨E2 96⟩,
-    characters that have no glyph as ⟨U+4E2D⟩. Accents join the letters they stand on.
+    characters that have no glyph as ⟨U+4E2D⟩. Accents join the letters they stand on; what asks for
+    a sign as a picture or as writing goes with the sign: here all of them are writing.
     """
     body = text[1:] if text.startswith(" ") and text[1:2].strip() else text
     body = unicodedata.normalize("NFC", body)
@@ -146,6 +148,8 @@ def visible(text: str) -> str:
     code = ""  # of an open ⟨ ⟩
     for index, char in enumerate(body):
         inner = start <= index < end
+        if char in _VARIANTS and not code and parts:
+            continue
         if char in _SHOWN and not (char == " " and inner):
             char = _SHOWN[char]
         known = table.knows(char)
