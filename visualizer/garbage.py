@@ -1,4 +1,4 @@
-"""When Python looks for garbage: while a finished picture stands, and never in the middle of a show.
+"""When Python looks for garbage: as a finished picture stands, never in the middle of a show.
 
 A full collection reads every object there is and takes as long as two pictures or more. Pictures
 leave nothing behind that only a full one would find; runs that were shown might.

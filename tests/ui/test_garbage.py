@@ -43,9 +43,8 @@ class Loop:
 
 
 def rounds_arrive() -> None:
-    kept = []
-    for _ in range(400):
-        kept.append([[number] for number in range(900)])
+    kept = [[[number] for number in range(900)] for _ in range(400)]
+    assert kept
 
 
 def test_a_show_is_never_interrupted(garbage: Garbage) -> None:
@@ -69,7 +68,8 @@ def test_old_garbage_goes_once_as_a_run_ends(garbage: Garbage) -> None:
         garbage.picture(finished=False)
         for _ in range(3):
             garbage.picture(finished=True)
-        assert len(found) == 1 and gone() is None
+        assert len(found) == 1
+        assert gone() is None
         garbage.picture(finished=False)
         garbage.picture(finished=True)
     assert len(found) == 2
@@ -80,4 +80,5 @@ def test_what_was_set_before_comes_back() -> None:
     made = Garbage()
     assert gc.get_threshold() != before
     made.close()
-    assert gc.get_threshold() == before and gc.get_freeze_count() == 0
+    assert gc.get_threshold() == before
+    assert gc.get_freeze_count() == 0
