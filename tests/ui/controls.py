@@ -257,6 +257,7 @@ class Driver:
         yield "double click", moves("pan", *free, *twice)
         yield "drop", dropped
         yield "ctrl+Return", self._starts
+        yield "a refused change", self.refused
 
     def _starts(self) -> bool:
         self.restore()
@@ -270,6 +271,23 @@ class Driver:
         self.hand("type", "--delay", "4", "Sing")
         self.hand("key", "ctrl+Return")
         return self.until(lambda: len(self.source.starts()) > count)
+
+    def refused(self) -> bool:
+        """A change that the engine refuses is told over the stage, where the dock is hidden too."""
+        self.restore()
+        self.app.handle(act.ToggleUi())
+        self.turn(2)
+        self.hand("key", "ctrl+k")
+        self.until(lambda: self.app.state.palette is not None)
+        self.hand("type", "--delay", "4", "K: 7")
+        self.until(lambda: self.app.state.palette and self.app.state.palette.query == "K: 7")
+        self.hand("key", "Return")
+        if not self.until(lambda: self.source.changing):
+            return False
+        self.source.changing = False
+        no = f"There is no K of 7 here, said at {len(self.source.requests)}."
+        self.source.say(EngineState("ready", no, drafters=("none", "n-gram", "copy-8")))
+        return self.until(lambda: self.app.model().message == no)
 
     def _open(self, tab: act.Tab) -> None:
         """The gallery on a card that is not in use, and with a table to copy."""

@@ -18,7 +18,7 @@ from show import HAND
 from engine import codec, prompts
 from engine.codec import Message
 from engine.stats import Stats
-from engine.trace import EngineState, Rewind, Round, RunFinished, RunHeader, Settings
+from engine.trace import EngineState, Rewind, Round, RunHeader, Settings
 from visualizer.clock import PlaybackClock
 from visualizer.opening import nothing_to_tell
 from visualizer.stage.theme import theme
@@ -298,36 +298,6 @@ def test_quality_moves_the_histogram_left_and_k_acts_at_the_next_round(
         wait_for("a round with it", lambda: len(run.since_last_rewind()) >= 1)
         assert run.rewinds()[-1].to_round <= written + 6, "rounds computed ahead are taken back"
         assert all(len(each.guesses) <= 2 for each in run.since_last_rewind())
-        assert process.poll() is None
-
-
-@pytest.mark.timeout(300)
-def test_a_refused_change_is_told_over_the_stage(
-    display: Display, tiny_target: Path, tmp_path: Path
-) -> None:
-    """With the panels hidden, where the dock says nothing: the engine's own sentence passes by."""
-    options = ("--target", str(tiny_target), "--drafter", "copy-8", "--max-new-tokens", "6")
-    with program(display.name, tmp_path, *options) as process:
-        appears(display, process)
-        run = LiveRun(display, tmp_path)
-        display.tool("xdotool", "mousemove", "600", "300")
-        wait_for("a live run", run.rounds)
-        wait_for("its end", lambda: any(isinstance(e, RunFinished) for e in run.events()))
-        display.keys("Tab", "space", "End")
-        paused = display.settled()
-        band = arrange(*SIZE, visible=False).caption
-        below = np.s_[int(band.bottom) : int(band.bottom + 24), int(SIZE[0] * 0.4) : 600]
-        display.keys("ctrl+k")
-        display.type("K: 2")
-        display.keys("Return")
-
-        def told() -> bool:
-            picture = display.picture()
-            at_rest = np.array_equal(picture[SIZE[1] // 2 :], paused[SIZE[1] // 2 :])
-            return at_rest and not np.array_equal(picture[below], paused[below])
-
-        wait_for("a word over the stage", told)
-        wait_for("it to pass", lambda: np.array_equal(display.picture()[below], paused[below]))
         assert process.poll() is None
 
 
