@@ -30,6 +30,7 @@ from visualizer.render.context import (
     is_software,
     recording_quality,
 )
+from visualizer.render.readback import Readback
 from visualizer.render.renderer import Renderer
 from visualizer.render.stills import NoRoom, still
 from visualizer.stage.scene import Scene
@@ -200,16 +201,24 @@ def _write(
     if seconds is None:
         seconds = app.end + LAST_PICTURE_SECONDS
     count = max(round(seconds * options.fps), 1)
+    renderer = app.renderer
+    ring = Readback(renderer.context, size, renderer.channels)
     try:
         with VideoWriter(options.out, size, options.fps, alpha=options.alpha) as video:
             for index in range(count):
                 if index:
                     app.step(1.0 / options.fps)
-                video.write(app.renderer.read())
+                earlier = ring.take(renderer.picture)
+                if earlier is not None:
+                    video.write(earlier)
                 if progress is not None:
                     progress(index + 1, count)
+            for last in ring.rest():
+                video.write(last)
     except (VideoError, OSError) as error:
         raise RecordError(str(error)) from error
+    finally:
+        ring.release()
     return count, video.flashes
 
 

@@ -21,7 +21,8 @@ from visualizer.render.atlas import Atlas
 from visualizer.render.context import collect, reset
 from visualizer.render.primitive import Primitive
 from visualizer.render.quality import Effort, effort
-from visualizer.render.targets import WHOLE, Area, Targets, pixels, straight
+from visualizer.render.readback import upright
+from visualizer.render.targets import WHOLE, Area, Targets, pixels
 from visualizer.stage import frame as contract
 from visualizer.stage import text
 from visualizer.stage.frame import Frame
@@ -68,6 +69,11 @@ class Renderer:
     @property
     def size(self) -> tuple[int, int]:
         return self._targets.size
+
+    @property
+    def channels(self) -> int:
+        """Of what is read: RGB, or straight RGBA when transparent."""
+        return 4 if self.transparent else 3
 
     @property
     def picture(self) -> moderngl.Framebuffer:
@@ -156,12 +162,8 @@ class Renderer:
 
     def pixels(self) -> NDArray[np.uint8]:
         """The picture, (height, width, 3 or 4) sRGB, row 0 on top."""
-        width, height = self.size
-        channels = 4 if self.transparent else 3
-        data = self._targets.picture.read(components=channels, alignment=1)
-        rows = np.frombuffer(data, np.uint8).reshape(height, width, channels)
-        upright = np.array(rows[::-1])
-        return straight(upright) if self.transparent else upright
+        data = self._targets.picture.read(components=self.channels, alignment=1)
+        return upright(data, self.size, self.channels)
 
     def release(self) -> None:
         """Free every GL object."""
