@@ -214,7 +214,7 @@ def test_words_that_hide_each_other_are_found(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_tall_tree_is_parted() -> None:
     """Many siblings after the text stand side by side in parts, as many of them as it takes."""
-    for many, parts, lanes in ((6, 1, 6), (7, 2, 4), (8, 2, 4), (16, 3, 6)):
+    for many, parts, lanes in ((5, 1, 5), (6, 2, 3), (8, 2, 4), (16, 4, 4)):
         each = runs.make_tree(0, (-1,) * many, [" word"] * many, (), " so", Settings(k=many))
         (place,) = full_loop.timeline(Trace(runs.header(), (each,))).page.places
         assert len({slot.left for slot in place.guesses}) == parts

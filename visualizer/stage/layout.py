@@ -39,7 +39,7 @@ PITCH = 2.95  # from line to line: a box around one hides no word of the one beh
 RISE, BACK = 0.88, 0.94  # from lane to lane of a tree, up and away from the viewer
 BRANCH = 0.50  # room for branches before each column of a tree
 PARTED = 0.40  # and so much more between parts of a tree that stand side by side
-LANES = 6  # a taller tree is parted
+LANES = 5  # a taller tree is parted
 
 PROMPT_EM = 0.44
 PROMPT_HEIGHT = 0.6
