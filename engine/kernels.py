@@ -10,6 +10,7 @@ Knows machines and shapes, nothing of drafting.
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import tempfile
 import threading
@@ -37,6 +38,9 @@ from engine.trace import Settings
 MAX_ROWS = 32
 """Most rows of one compiled pass; longer feeds are cut into such passes."""
 
+_FAREWELL = 1.0
+"""Seconds the end of the program waits for a helper's last pass."""
+
 _prepared: set[tuple[Any, ...]] = set()
 """Forms of weights whose machine code this process has."""
 
@@ -46,11 +50,27 @@ class Team:
 
     def __init__(self, threads: int) -> None:
         self.threads = max(1, threads)
-        self._boxes: list[SimpleQueue[Callable[[int], None]]] = []
+        self._boxes: list[SimpleQueue[Callable[[int], None] | None]] = []
+        self._helpers: list[threading.Thread] = []
         for number in range(1, self.threads):
-            box: SimpleQueue[Callable[[int], None]] = SimpleQueue()
+            box: SimpleQueue[Callable[[int], None] | None] = SimpleQueue()
+            helper = threading.Thread(target=self._serve, args=(box, number), daemon=True)
             self._boxes.append(box)
-            threading.Thread(target=self._serve, args=(box, number), daemon=True).start()
+            self._helpers.append(helper)
+            helper.start()
+        atexit.register(self.dismiss)
+
+    def dismiss(self) -> None:
+        """Let the helpers go; the team does no more jobs.
+
+        An interpreter that ends while one of them is on its way back from compiled code would take
+        the process down with it.
+        """
+        for box in self._boxes:
+            box.put(None)
+        for helper in self._helpers:
+            helper.join(_FAREWELL)
+        self._boxes.clear()
 
     def run(self, job: Callable[[int], None]) -> None:
         """Call ``job(number)`` on every thread; return when the caller's own call does.
@@ -67,9 +87,9 @@ class Team:
         return np.zeros((stages, self.threads), np.int64), np.zeros(stages, np.int64)
 
     @staticmethod
-    def _serve(box: SimpleQueue[Callable[[int], None]], number: int) -> None:
-        while True:
-            box.get()(number)
+    def _serve(box: SimpleQueue[Callable[[int], None] | None], number: int) -> None:
+        while (job := box.get()) is not None:
+            job(number)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -283,6 +284,39 @@ def test_a_team_does_its_job_on_every_thread() -> None:
     for _ in range(5):
         team.run(job)
     assert sorted(seen) == sorted([0, 1, 2] * 5)
+
+
+def test_a_program_ends_once_the_helpers_of_its_teams_are_done() -> None:
+    """One still on its way back from compiled code would end the process with a crash."""
+    program = """
+import sys, time
+from engine.kernels import Team
+def job(number):
+    if number:
+        time.sleep(0.3)
+        print("helped", flush=True)
+team = Team(2)
+team.run(job)
+if "left" in sys.argv:
+    import atexit
+    atexit.unregister(team.dismiss)
+"""
+    root = Path(__file__).parent.parent.parent
+
+    def told(*words: str) -> str:
+        line = [sys.executable, "-c", program, *words]
+        return subprocess.run(line, cwd=root, capture_output=True, text=True, check=True).stdout
+
+    assert told() == "helped\n"
+    assert told("left") == ""  # the twin: nobody waits
+
+
+def test_a_dismissed_team_leaves_the_work_to_its_caller() -> None:
+    team = kernels.Team(3)
+    team.dismiss()
+    seen: list[int] = []
+    team.run(seen.append)
+    assert seen == [0]
 
 
 def test_a_helper_that_never_comes_delays_nothing() -> None:

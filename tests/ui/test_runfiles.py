@@ -120,7 +120,7 @@ def test_the_palette_saves_a_copy_under_a_name_it_proposes(stage_of: Make, tmp_p
     st.sampled_from(PRESETS),
     st.floats(-3, 3),
     st.floats(-1.2, 1.2),
-    st.floats(0.3, 3.9),
+    st.floats(0.35, 3.9),
     st.tuples(st.floats(-30, 30), st.floats(-30, 30)),
 )
 def test_a_camera_comes_back_from_its_text(
