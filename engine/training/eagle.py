@@ -15,12 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engine.training.corpus import Ids
-from engine.training.model import Decoder, Passes, Shape, rotary
+from engine.training.model import Decoder, KeysAndValues, Layer, Shape, rotary
 from engine.training.student import NORM_SCALE, Student, packed
 from engine.training.teacher import Target
 
@@ -47,18 +48,88 @@ class EagleDecoder(Decoder):
         )
 
     def ahead(
-        self, embedded: Tensor, features: Tensor, lengths: Sequence[int], depth: int
+        self,
+        embedded: Tensor,
+        features: Tensor,
+        lengths: Sequence[int],
+        depth: int,
+        skipped: Sequence[int] | None = None,
     ) -> list[Tensor]:
-        """Final hidden states (T, H) of `depth` passes; `features` (T, H) are the target's own."""
-        (layer,) = self.layers
+        """Final hidden states (n, H) of `depth` passes; `features` (T, H) are the target's own.
+
+        Of each sequence so many first rows can be `skipped`: they are seen, and make nothing. A
+        pass reads what the one before made a row earlier, so the n-th has nothing to say in the
+        n - 1 rows after those.
+        """
+        layer = self.layers[0]
+        assert isinstance(layer, Layer)
+        attention, dtype = layer.self_attn, self.fusion.weight.dtype
+        skipped = skipped or [0] * len(lengths)
+        counts = [length - without for length, without in zip(lengths, skipped, strict=True)]
+        starts = np.cumsum([0, *lengths[:-1]])
+        rows = torch.cat(
+            [
+                torch.arange(start + without, start + length)
+                for start, without, length in zip(starts, skipped, lengths, strict=True)
+            ]
+        )
         angles = rotary(self.shape, lengths)
-        earlier: Passes = []
+        own_angles = angles[0][rows], angles[1][rows]
+        x = self.fuse(embedded, delayed(features, lengths)).float()
+        normed = layer.input_layernorm(x, dtype)
+        true = attention.keys_and_values(normed, angles)
+        x, normed = x[rows], normed[rows]
+        later: KeysAndValues = []
         outputs: list[Tensor] = []
-        for _ in range(depth):
-            x = self.fuse(embedded, delayed(features, lengths)).float()
-            features = self.norm(layer(x, angles, lengths, earlier))
-            outputs.append(features)
+        for number in range(depth):
+            if number:
+                x = self.fuse(embedded[rows], delayed(outputs[-1], counts)).float()
+                normed = layer.input_layernorm(x, dtype)
+                later.append(attention.keys_and_values(normed, own_angles))
+            queries = torch.split(attention.queries(normed, own_angles), counts)
+            known, guessed = each_sequence([true], list(lengths)), each_sequence(later, counts)
+            mixed = [
+                look(own, seen, passes)
+                for own, (seen,), passes in zip(queries, known, guessed, strict=True)
+            ]
+            x = x + attention.o_proj(torch.cat(mixed))
+            x = x + layer.mlp(layer.post_attention_layernorm(x, dtype))
+            outputs.append(self.norm(x))
         return outputs
+
+
+def each_sequence(passes: KeysAndValues, lengths: list[int]) -> list[KeysAndValues]:
+    """Packed keys and values of some passes, taken apart: for each sequence those of all passes."""
+    parts = [(torch.split(keys, lengths), torch.split(values, lengths)) for keys, values in passes]
+    return [[(keys[n], values[n]) for keys, values in parts] for n in range(len(lengths))]
+
+
+def look(queries: Tensor, true: tuple[Tensor, Tensor], later: KeysAndValues) -> Tensor:
+    """What the last of several passes over a sequence mixes: (n, H).
+
+    `true` are keys and values (L, kv heads, D) of the first pass, `queries` (n, heads, D) those of
+    the last n rows, of which the `later` passes have theirs. With p of these, a row is the guess
+    p + 1 of a round: it sees the true rows that were known then, those at least p rows back, and
+    of each later pass the one row that guessed there.
+    """
+    keys, values = (part.transpose(0, 1) for part in true)  # (kv heads, L, D)
+    rows, length, size = len(queries), keys.shape[1], queries.shape[2]
+    grouped = queries.view(rows, len(keys), -1, size).permute(1, 2, 0, 3)  # (kv heads, …, n, D)
+    row = torch.arange(rows)
+    unknown = row[:, None] + length - rows - len(later) < torch.arange(length)
+    scores = grouped.reshape(len(keys), -1, size) @ keys.mT
+    columns = [scores.view(*grouped.shape[:3], length).float().masked_fill(unknown, -torch.inf)]
+    guessed = []
+    for back, (own_keys, own_values) in enumerate(reversed(later)):
+        score = (grouped * own_keys.roll(back, 0).transpose(0, 1)[:, None]).float().sum(-1)
+        columns.append(score.masked_fill(row < back, -torch.inf)[..., None])
+        guessed.append(own_values.roll(back, 0).transpose(0, 1)[:, None])
+    weights = torch.softmax(torch.cat(columns, -1) * size**-0.5, -1).to(values.dtype)
+    of_true = weights[..., :length].reshape(len(keys), -1, length)
+    mixed = (of_true @ values).view(grouped.shape)
+    for number, value in enumerate(guessed, length):
+        mixed = mixed + weights[..., number, None] * value
+    return mixed.permute(2, 0, 1, 3).reshape(rows, -1)
 
 
 def delayed(features: Tensor, lengths: Sequence[int]) -> Tensor:
@@ -113,6 +184,21 @@ class Eagle(Student):
         return self.decoder.ahead(
             self.embedding[ids], self.features(rows), lengths, min(depth, self.depth)
         )
+
+    def practice(
+        self, rows: Sequence[Ids], depth: int, positions: Tensor, source: np.random.Generator
+    ) -> list[tuple[Tensor, Tensor]]:
+        """As every student's, and nothing made of a prompt that no answer needs."""
+        ids, lengths = packed(rows)
+        starts = torch.tensor([0, *lengths[:-1]], device="cpu").cumsum(0)
+        firsts = positions[torch.searchsorted(positions, starts)] - starts
+        skipped = (firsts - (depth - 1)).clamp_min(0)
+        before = skipped.cumsum(0)[torch.searchsorted(starts, positions, right=True) - 1]
+        outputs = self.decoder.ahead(
+            self.embedding[ids], self.features(rows), lengths, depth, skipped.tolist()
+        )
+        every = torch.arange(len(positions))
+        return [(hidden[positions - before], every) for hidden in outputs]
 
 
 class Mtp(Eagle):

@@ -25,7 +25,7 @@ from torch import Tensor
 from engine.training import corpus as text
 from engine.training import evaluate, teacher
 from engine.training.recipe import Recipe
-from engine.training.student import SoftCrossEntropy, Student
+from engine.training.student import Asked, SoftCrossEntropy, Student
 from engine.training.teacher import Laws
 
 
@@ -135,8 +135,12 @@ class Trainer:
         with torch.autocast(self.head.device.type, self.dtype, enabled=mixed):
             depth = self.recipe.depth(progress.visits)
             practised = self.student.practice(given, depth, positions, source)
+        asked = Asked.some(self.head, places, probs, self.recipe.others, source)
         losses: list[Tensor] = [
-            SoftCrossEntropy.apply(hidden, self.head, places[at], probs[at]) * len(at)  # type: ignore[no-untyped-call]
+            SoftCrossEntropy.apply(  # type: ignore[no-untyped-call]
+                hidden, asked.head, asked.offset, asked.places[at], asked.probs[at]
+            )
+            * len(at)
             for hidden, at in practised
         ]
         loss = torch.stack(losses).sum() / sum(len(at) for _, at in practised)

@@ -54,8 +54,8 @@ class Shape:
 
 
 Angles = tuple[Tensor, Tensor]
-Passes = list[tuple[Tensor, Tensor]]
-"""Keys and values, each (T, kv heads, D), of several passes over the same tokens."""
+KeysAndValues = list[tuple[Tensor, Tensor]]
+"""Of one or more passes over the same rows, (T, kv heads, D) each."""
 Sights = Sequence[Tensor]
 """For each packed sequence, which of its rows (columns) each of them (lines) sees: boolean."""
 
@@ -103,55 +103,39 @@ class Attention(nn.Module):
         self.v_proj = nn.Linear(shape.hidden, kv_size, bias=False)
         self.o_proj = nn.Linear(shape.hidden, shape.hidden, bias=False)
 
-    def forward(
-        self,
-        x: Tensor,
-        angles: Angles,
-        lengths: Sequence[int],
-        earlier: Passes | None = None,
-        sights: Sights | None = None,
-    ) -> Tensor:
-        """Mix x (T, H). With `earlier`, a pass of those over the same tokens; it joins them.
+    def queries(self, x: Tensor, angles: Angles) -> Tensor:
+        """(T, heads, D) of x (T, H)."""
+        return rotate(self.q_proj(x).unflatten(-1, (-1, self.shape.head_size)), *angles)
 
-        `sights` says row by row what is seen, where that is not simply all that came before.
-        """
+    def keys_and_values(self, x: Tensor, angles: Angles) -> tuple[Tensor, Tensor]:
+        """(T, kv heads, D) each, of x (T, H)."""
         size = self.shape.head_size
-        queries = rotate(self.q_proj(x).unflatten(-1, (-1, size)), *angles)  # (T, heads, D)
-        keys = rotate(self.k_proj(x).unflatten(-1, (-1, size)), *angles)  # (T, kv_heads, D)
-        passes = [] if earlier is None else earlier
-        passes.append((keys, self.v_proj(x).unflatten(-1, (-1, size))))
+        keys = rotate(self.k_proj(x).unflatten(-1, (-1, size)), *angles)
+        return keys, self.v_proj(x).unflatten(-1, (-1, size))
+
+    def forward(
+        self, x: Tensor, angles: Angles, lengths: Sequence[int], sights: Sights | None = None
+    ) -> Tensor:
+        """Mix x (T, H). `sights` says what each row sees, where that is not all before it."""
+        queries = self.queries(x, angles)
+        keys, values = self.keys_and_values(x, angles)
         mixed = []
         start = 0
         for number, length in enumerate(lengths):
             rows = slice(start, start + length)
             start += length
-            sight = None if sights is None else sights[number]
-            if sight is None and len(passes) > 1:
-                sight = seen(length, len(passes))
             mixed.append(
                 F.scaled_dot_product_attention(
                     queries[rows].transpose(0, 1)[None],
-                    torch.cat([k[rows] for k, _ in passes]).transpose(0, 1)[None],
-                    torch.cat([v[rows] for _, v in passes]).transpose(0, 1)[None],
-                    attn_mask=sight,
-                    is_causal=sight is None,
+                    keys[rows].transpose(0, 1)[None],
+                    values[rows].transpose(0, 1)[None],
+                    attn_mask=None if sights is None else sights[number],
+                    is_causal=sights is None,
                     enable_gqa=True,
                 )[0].transpose(0, 1)
             )
         out: Tensor = self.o_proj(torch.cat(mixed).flatten(1))
         return out
-
-
-def seen(length: int, passes: int) -> Tensor:
-    """Which rows the last of several passes sees at each position: (length, passes · length).
-
-    Position i is then the `passes`-th guess of a round: of the first pass it sees the rows up
-    to i - passes + 1, which are true, and of each later pass the one row that guessed there.
-    """
-    position = torch.arange(length)
-    behind = position[:, None] - position[None, :]  # how far back a column's row lies
-    later = [behind == passes - 1 - number for number in range(1, passes)]
-    return torch.cat([behind >= passes - 1, *later], dim=1)
 
 
 class FeedForward(nn.Module):
@@ -183,12 +167,11 @@ class Layer(nn.Module):
         x: Tensor,
         angles: Angles,
         lengths: Sequence[int],
-        earlier: Passes | None = None,
         sights: Sights | None = None,
     ) -> Tensor:
         dtype = self.mlp.gate_proj.weight.dtype
         normed = self.input_layernorm(x, dtype)
-        x = x + self.self_attn(normed, angles, lengths, earlier, sights)
+        x = x + self.self_attn(normed, angles, lengths, sights)
         out: Tensor = x + self.mlp(self.post_attention_layernorm(x, dtype))
         return out
 

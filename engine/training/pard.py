@@ -127,7 +127,7 @@ class Pard(Student):
     ) -> list[tuple[Tensor, Tensor]]:
         ids, lengths = packed(rows)
         law = np.full(len(ids), -1)
-        law[positions.cpu().numpy()] = np.arange(len(positions))
+        law[positions.numpy()] = np.arange(len(positions))
         chains, targets = [], []
         for laws in np.split(law, np.cumsum(lengths)[:-1]):
             chance = source.random(len(laws))

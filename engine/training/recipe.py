@@ -24,6 +24,7 @@ class Recipe:
     fitting_rows: int = 150  # of text, on which first weights are fitted that cannot be taken
     unroll: int = 1  # guesses ahead trained on, for a student that reads its own guesses
     frozen_layers: int = 0  # first layers that stay as they began, while those after them learn
+    others: int = 0  # tokens a step scores besides likely ones, for all the rest; 0 is every token
     plain_visits: int = 0  # before these, one guess ahead only
 
     def rate(self, step: int, visits: int) -> float:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,11 @@ from engine.training.teacher import Target
 # With the target's own final norm the first loss is near 14: its hidden states after two
 # layers are far too sure of themselves for the head.
 NORM_SCALE = 0.3
+
+LIKELY = 0.01
+"""The chance from which a token of a law is asked in every step that has it."""
+
+TINY = 1e-30
 
 
 class Student(nn.Module):
@@ -112,29 +117,79 @@ class Student(nn.Module):
         return (hidden @ self.head.T).float()
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the answers of one step are scored on: the whole reduced vocabulary, or some of it."""
+
+    head: Tensor  # (n, H) its rows of the head
+    offset: Tensor  # (n,) added to logits: the log of how many tokens each stands for
+    places: Tensor  # (N, top) int64 into it: the likeliest tokens of the laws
+    probs: Tensor  # (N, top), each line summing to 1, or nearly
+
+    @classmethod
+    def some(
+        cls,
+        head: Tensor,
+        places: Tensor,
+        probs: Tensor,
+        others: int,
+        source: np.random.Generator,
+    ) -> Asked:
+        """All that some law here gives a chance above `LIKELY`, and `others` drawn from the rest.
+
+        The drawn ones stand for all of the rest, in the normaliser as in the laws, so that sums
+        over the vocabulary are right on average (Jean et al. 2015, section 3, with the flat law):
+        a head costs a training most of its time, and of ten thousand rows few matter to a step.
+        With `others` 0, or more than the rest holds, everything is asked.
+        """
+        everything = cls(head, torch.zeros(len(head)), places, probs)
+        if not others:
+            return everything
+        likely = np.zeros(len(head), dtype=np.bool_)
+        likely[places[probs > LIKELY].cpu().numpy()] = True
+        rest = np.flatnonzero(~likely)
+        if others >= len(rest):
+            return everything
+        drawn = source.choice(rest, others, replace=False)
+        chosen = np.concatenate((np.flatnonzero(likely), drawn))
+        place = np.full(len(head), -1)
+        place[chosen] = np.arange(len(chosen))
+        stands_for = np.ones(len(chosen), dtype=np.float32)
+        stands_for[-others:] = len(rest) / others
+        weight = torch.from_numpy(stands_for).to(head.device)
+        found = torch.from_numpy(place).to(head.device)[places]
+        kept = found.clamp_min(0)
+        return cls(
+            head[torch.from_numpy(chosen).to(head.device)],
+            weight.log(),
+            kept,
+            probs * weight[kept] * (found >= 0),
+        )
+
+
 class SoftCrossEntropy(torch.autograd.Function):
     """Mean cross-entropy of a student to laws given by their likeliest entries.
 
-    Called with hidden (N, H), head (reduced, H), places (N, top) int64 into the reduced
-    vocabulary and probs (N, top), each line summing to 1. The head is frozen and the
+    Called with hidden (N, H) and the four tensors of `Asked`. The head is frozen and the
     gradient is known in closed form (student law minus target law), so it is made in the
-    forward pass and the (N, reduced) matrix is never kept: a third of the step's time.
+    forward pass and the (N, n) matrix is never kept: a third of the step's time.
     """
 
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, head: Tensor, places: Tensor, probs: Tensor) -> Tensor:
-        logits = (hidden.to(head.dtype) @ head.T).float()
-        expected = (probs * logits.gather(-1, places)).sum()
-        normaliser = logits.logsumexp(-1, keepdim=True)
-        error = logits.sub_(normaliser).exp_().scatter_add_(-1, places, -probs)
-        gradient = (error.to(head.dtype) @ head).float() / len(hidden)
-        ctx.save_for_backward(gradient)
-        return (normaliser.sum() - expected) / len(hidden)
+    def forward(
+        ctx: Any, hidden: Tensor, head: Tensor, offset: Tensor, places: Tensor, probs: Tensor
+    ) -> Tensor:
+        logits = (hidden.to(head.dtype) @ head.T).float().add_(offset)
+        law = logits.softmax(-1)
+        log_law = law.gather(-1, places).clamp_min(TINY).log() - offset[places]
+        error = law.mul_(probs.sum(-1, keepdim=True)).scatter_add_(-1, places, -probs)
+        ctx.save_for_backward((error.to(head.dtype) @ head).float() / len(hidden))
+        return -(probs * log_law).sum() / len(hidden)
 
     @staticmethod
-    def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor, None, None, None]:
+    def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor, None, None, None, None]:
         (gradient,) = ctx.saved_tensors
-        return outer[0] * gradient, None, None, None
+        return outer[0] * gradient, None, None, None, None
 
 
 def export(student: Student, folder: Path, target_name: str) -> None:

@@ -95,12 +95,17 @@ class RememberingTarget(Target):
 
 
 def predicting(corpus: text.Corpus, rows: Sequence[int]) -> Tensor:
-    """Packed positions whose next token belongs to a reply: (reply tokens of the rows,)."""
+    """Packed positions whose next token belongs to a reply: (reply tokens of the rows,).
+
+    They stay on the host: what they say decides how much there is to compute.
+    """
     lengths = [len(corpus.row(row)) for row in rows]
     starts = np.cumsum([0, *lengths[:-1]])
     return torch.cat(
         [
-            torch.arange(start + int(corpus.prompt_lengths[row]) - 1, start + length - 1)
+            torch.arange(
+                start + int(corpus.prompt_lengths[row]) - 1, start + length - 1, device="cpu"
+            )
             for start, length, row in zip(starts, lengths, rows, strict=True)
         ]
     )

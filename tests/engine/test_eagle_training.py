@@ -18,8 +18,8 @@ import torch
 from engine.requests import Start
 from engine.training import corpus as text
 from engine.training import cost, distil, kinds, loop, prompts, rounds, ship, student, teacher
-from engine.training.eagle import Eagle, delayed
-from engine.training.model import seen
+from engine.training.eagle import Eagle, delayed, look
+from engine.training.model import rotary
 from engine.training.recipe import Recipe
 from tests.engine.test_stats import made
 from tests.engine.test_training import (
@@ -51,10 +51,46 @@ def test_features_move_to_the_token_after_and_never_across_sequences() -> None:
 
 
 def test_a_pass_sees_what_the_guess_it_stands_for_would_see() -> None:
-    """The third guess at position 3: true rows 0 and 1, the second pass's 2, its own."""
-    third = seen(5, 3)[3].reshape(3, 5).int().tolist()
-    assert third == [[1, 1, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0, 0, 1, 0]]
-    assert torch.equal(seen(5, 1), torch.ones(5, 5, dtype=torch.bool).tril())
+    """Position 3 as third guess: true rows 0 and 1, the second pass's row 2, its own."""
+    values = torch.eye(15).reshape(3, 5, 1, 15)  # each row of each pass in a column of its own
+    level = torch.zeros(5, 1, 15)
+    (true, *later) = [(level, value) for value in values]
+    third = look(level, true, later).reshape(5, 3, 5)
+    assert (third[3] * 4).tolist() == [[1, 1, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0, 0, 1, 0]]
+    assert third[0].nonzero().tolist() == [[2, 0]], "nothing stands before a first row"
+    first = look(level, true, []).reshape(5, 3, 5)[:, 0]
+    assert torch.equal(first > 0, torch.ones(5, 5, dtype=torch.bool).tril())
+
+
+def test_ahead_is_what_one_row_after_another_would_make() -> None:
+    """Every guess of every depth, read as drafting reads: true rows, then its own feature."""
+    learner, corpus = tiny_eagle()
+    row = corpus.row(0)
+    ids, lengths = student.packed([row])
+    embedded, features = learner.embedding[ids], learner.features([row])
+    (layer,), decoder = learner.decoder.layers, learner.decoder
+    found = decoder.ahead(embedded, features, lengths, 3)
+    for at in range(4, len(row)):
+        known = at - 2  # tokens up to here are the text, the two after it guesses
+        fed = delayed(features, lengths)[: known + 1]
+        for depth in range(3):
+            x = decoder.fuse(embedded[: known + depth + 1], fed)
+            n = len(x)
+            out = decoder.norm(layer(x, rotary(decoder.shape, [n]), [n]))
+            assert torch.allclose(out[-1], found[depth][known + depth], atol=1e-5), (at, depth)
+            fed = torch.cat([fed, out[-1:]])
+
+
+def test_practice_leaves_out_only_what_no_answer_needs() -> None:
+    learner, corpus = tiny_eagle()
+    numbers = [0, 1, 2]
+    rows = [corpus.row(row) for row in numbers]
+    positions = teacher.predicting(corpus, numbers)
+    source = np.random.default_rng(0)
+    for depth in (1, 3, 4):
+        made = [hidden for hidden, _ in learner.practice(rows, depth, positions, source)]
+        for hidden, whole in zip(made, learner.ahead(rows, depth), strict=True):
+            torch.testing.assert_close(hidden, whole[positions])
 
 
 def test_the_fusion_begins_as_the_least_squares_answer() -> None:

@@ -115,13 +115,75 @@ def test_the_closed_form_gradient_is_the_gradient() -> None:
     head = torch.randn(11, 8)
     places = torch.stack([torch.randperm(11)[:4] for _ in range(5)])
     probs = torch.softmax(torch.randn(5, 4), -1)
-    student.SoftCrossEntropy.apply(hidden, head, places, probs).backward()
+    student.SoftCrossEntropy.apply(hidden, head, torch.zeros(11), places, probs).backward()
     found = hidden.grad
     plain = hidden.detach().clone().requires_grad_()
     logits = plain @ head.T
     loss = -(probs * logits.log_softmax(-1).gather(-1, places)).sum(-1).mean()
     loss.backward()
     torch.testing.assert_close(found, plain.grad)
+
+
+def laws_and_head() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Hidden states, a head of 40 tokens, and laws of five entries, some below `LIKELY`."""
+    torch.manual_seed(1)
+    places = torch.stack([torch.randperm(40)[:5] for _ in range(3)])
+    probs = torch.softmax(torch.tensor([4.0, 3.0, 2.0, -2.0, -2.0]).expand(3, 5), -1)
+    return 0.3 * torch.randn(3, 8), torch.randn(40, 8), places, probs
+
+
+def test_some_tokens_stand_for_all_of_them_on_average() -> None:
+    """Over many draws the sums that make the gradient are those over the whole vocabulary."""
+    hidden, head, places, probs = laws_and_head()
+    whole = (hidden @ head.T).exp()
+    wanted = torch.cat(
+        [whole.sum(-1, keepdim=True), whole @ head, (probs[..., None] * head[places]).sum(1)], -1
+    )
+
+    def found(weighed: bool) -> torch.Tensor:
+        """How many standard errors the mean of 2,000 draws is off, at worst."""
+        source = np.random.default_rng(0)
+        sums = []
+        for _ in range(2000):
+            asked = student.Asked.some(head, places, probs, 10, source)
+            offset = asked.offset if weighed else torch.zeros_like(asked.offset)
+            chances = (hidden @ asked.head.T + offset).exp()
+            laws = (asked.probs[..., None] * asked.head[asked.places]).sum(1)
+            sums.append(torch.cat([chances.sum(-1, keepdim=True), chances @ asked.head, laws], -1))
+        assert len(asked.head) < 25
+        drawn = torch.stack(sums)
+        return ((drawn.mean(0) - wanted).abs() / (drawn.std(0) / len(sums) ** 0.5 + 1e-6)).max()
+
+    assert found(weighed=True) < 5
+    assert found(weighed=False) > 50
+
+
+def test_what_the_laws_find_likely_is_always_asked_for_itself() -> None:
+    _, head, places, probs = laws_and_head()
+    asked = student.Asked.some(head, places, probs, 4, np.random.default_rng(0))
+    likely = probs > student.LIKELY
+    assert torch.equal(asked.head[asked.places[likely]], head[places[likely]])
+    assert torch.equal(asked.probs[likely], probs[likely])
+    assert asked.offset.count_nonzero() == 4
+    every = student.Asked.some(head, places, probs, 0, np.random.default_rng(0))
+    assert every.head is head
+    assert every.places is places
+
+
+def test_the_gradient_of_a_step_on_some_tokens_is_its_loss_s() -> None:
+    hidden, head, places, probs = laws_and_head()
+    asked = student.Asked.some(head, places, probs, 6, np.random.default_rng(3))
+    hidden.requires_grad_()
+    four = (asked.head, asked.offset, asked.places, asked.probs)
+    loss = student.SoftCrossEntropy.apply(hidden, *four)
+    loss.backward()
+    plain = hidden.detach().clone().requires_grad_()
+    logits = plain @ asked.head.T
+    normaliser = (logits + asked.offset).logsumexp(-1, keepdim=True)
+    wanted = -(asked.probs * (logits.gather(-1, asked.places) - normaliser)).sum() / 3
+    wanted.backward()
+    torch.testing.assert_close(loss, wanted)
+    torch.testing.assert_close(hidden.grad, plain.grad)
 
 
 def test_packed_sequences_do_not_see_each_other() -> None:
