@@ -140,7 +140,7 @@ def split(corpus: Corpus, tokenizer: Tokenizer) -> Split:
     for row in range(len(corpus)):
         asked = prompts.identify(user_text(corpus.prompt(row), tokenizer))
         families.append(asked.family)
-        groups[_reason(asked)].append(row)
+        groups[reason(asked)].append(row)
     return Split(
         train=tuple(groups["train"]),
         unseen_family=tuple(groups["family"]),
@@ -150,7 +150,8 @@ def split(corpus: Corpus, tokenizer: Tokenizer) -> Split:
     )
 
 
-def _reason(asked: prompts.Prompt) -> str:
+def reason(asked: prompts.Prompt) -> str:
+    """Why a prompt is held out: family, template or topic; ``train`` where it is not."""
     if asked.family in HELD_OUT_FAMILIES:
         return "family"
     if asked.template in HELD_OUT_TEMPLATES:

@@ -16,6 +16,8 @@ from __future__ import annotations
 import argparse
 import json
 import threading
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ import torch
 
 from engine.training import evaluate, machine, teacher
 from engine.training.kinds import KINDS, load
-from engine.training.loop import Lessons, Trainer, run, stop_on_signals, write_checkpoint
+from engine.training.loop import Lessons, Trainer, fit, run, stop_on_signals, write_checkpoint
 from engine.training.recipe import Recipe
 from engine.training.ship import card, ship
 
@@ -83,6 +85,11 @@ def main(stop: threading.Event) -> None:
         "layers too many are left out",
     )
     parser.add_argument("--visits", type=int, default=defaults.visits)
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        help="train for about so long: as many --visits as its first steps' pace fits in",
+    )
     parser.add_argument(
         "--cooldown",
         type=float,
@@ -165,7 +172,11 @@ def main(stop: threading.Event) -> None:
     lessons = Lessons(plan.corpus, plan.order, plan.laws, available, recipe)
     trainer = prepare(options.drafter, plan, recipe, options.start)
     watch = evaluate.Watch.load(plan, options.seed)
-    if not run(trainer, lessons, watch, options.work, options.every, stop, options.keep):
+    every = options.every
+    if options.minutes is not None:
+        trainer.recipe = replace(recipe, visits=2**62)
+        every = fit(trainer, lessons, watch, time.monotonic() + 60 * options.minutes)
+    if not run(trainer, lessons, watch, options.work, every, stop, options.keep):
         print(f"stopped at {trainer.progress.visits:,} visits; the same line goes on from there")
         return
     target = teacher.RememberingTarget.load(options.target)

@@ -13,8 +13,7 @@ from __future__ import annotations
 import argparse
 import threading
 import time
-from dataclasses import dataclass, replace
-from itertools import islice
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -32,13 +31,14 @@ WRITING, TEACHING = 0.3, 0.1
 SHIPPING = 0.1
 """Part of a student's time that its card is measured in."""
 
+OTHERS = 1500
+"""What a step scores besides likely tokens (see `Recipe`), where a whole head is dear."""
+
 FEWEST_REPLIES = 200
 """Written whatever the time: less cannot be split into what trains and what is held out."""
 
-PACE_STEPS = 20
-WATCHES = 6
 REPLIES = 60
-"""Steps a pace is taken from; looks at a student in training; held-out replies of a card."""
+"""Held-out replies of a card."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,33 +88,13 @@ def train(pupil: Pupil, plan: Plan, out: Path, seconds: float, stop: threading.E
     end = time.monotonic() + seconds
     recipe = Recipe(
         layers=pupil.layers, visits=2**62, unroll=pupil.unroll, peak_rate=pupil.peak_rate,
-        cooldown=0.6,
+        cooldown=0.6, others=OTHERS if machine.device().type == "cpu" else 0,
     )  # fmt: skip
     trainer = prepare(pupil.kind, plan, recipe, out / pupil.start if pupil.start else None)
     lessons = loop.Lessons(plan.corpus, plan.order, plan.laws, plan.finished, recipe)
     watch = evaluate.Watch.load(plan, recipe.seed)
-    steps = pace(trainer, lessons, watch, end)
-    return loop.run(trainer, lessons, watch, plan.work, max(1, steps // WATCHES), stop)
-
-
-def pace(trainer: loop.Trainer, lessons: loop.Lessons, watch: evaluate.Watch, end: float) -> int:
-    """Take a few steps and a look; set the visits that fit in until `end`. Returns their steps.
-
-    Nothing in a training depends on its visits before the rate falls, so they can be set late.
-    """
-    progress = trainer.progress
-    began = time.monotonic()
-    watch.match(trainer.student, lessons.corpus)
-    looked = time.monotonic()
-    before = progress.visits
-    for _ in islice(loop.train(trainer, lessons), PACE_STEPS):
-        pass
-    a_step = (time.monotonic() - looked) / PACE_STEPS
-    left = end - time.monotonic() - WATCHES * (looked - began)
-    steps = max(1, int(left / a_step))
-    visits = progress.visits + steps * (progress.visits - before) // PACE_STEPS
-    trainer.recipe = replace(trainer.recipe, visits=visits)
-    return steps
+    every = loop.fit(trainer, lessons, watch, end)
+    return loop.run(trainer, lessons, watch, plan.work, every, stop)
 
 
 def main(stop: threading.Event) -> None:

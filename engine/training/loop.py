@@ -13,7 +13,8 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,10 @@ from engine.training import evaluate, teacher
 from engine.training.recipe import Recipe
 from engine.training.student import Asked, SoftCrossEntropy, Student
 from engine.training.teacher import Laws
+
+PACE_STEPS = 20
+LOOKS = 6
+"""Steps a pace is taken from, and looks at a student on its way, where minutes are given."""
 
 
 @dataclass
@@ -192,6 +197,27 @@ def train(trainer: Trainer, lessons: Lessons) -> Iterator[float]:
                 return
         progress.epoch += 1
         progress.row = 0
+
+
+def fit(trainer: Trainer, lessons: Lessons, watch: evaluate.Watch, end: float) -> int:
+    """Take a few steps and a look; set the visits that fit in until `end` (`time.monotonic`).
+
+    Nothing in a training depends on its visits before the rate falls, so they can be set late.
+    Returns after how many steps each to look, for `LOOKS` of them.
+    """
+    progress = trainer.progress
+    began = time.monotonic()
+    watch.match(trainer.student, lessons.corpus)
+    looked = time.monotonic()
+    before = progress.visits
+    for _ in islice(train(trainer, lessons), PACE_STEPS):
+        pass
+    a_step = (time.monotonic() - looked) / PACE_STEPS
+    left = end - time.monotonic() - LOOKS * (looked - began)
+    steps = max(1, int(left / a_step))
+    visits = progress.visits + steps * (progress.visits - before) // PACE_STEPS
+    trainer.recipe = replace(trainer.recipe, visits=visits)
+    return max(1, steps // LOOKS)
 
 
 def write_checkpoint(state: dict[str, Any], path: Path) -> None:

@@ -174,7 +174,8 @@ def _recipe(facts: Facts) -> str:
     state = "" if facts["finished"] else " **Training had not finished when this was written.**"
     return (
         f"{_begun(facts)}Cross-entropy to the target's law, renormalised on the reduced "
-        "vocabulary (its 64 likeliest tokens), at reply positions of text the target wrote itself. "
+        f"vocabulary (its 64 likeliest tokens{_scored(recipe)}), at reply positions of text the "
+        "target wrote itself. "
         f"{facts['unique_tokens']:,} unique tokens, {facts['visits']:,} token visits in "
         f"{facts['steps']:,} steps of at least {recipe['step_tokens']} tokens; AdamW (0.9, 0.95), "
         f"rate {recipe['peak_rate']:g}, {recipe['warmup_steps']} warm-up steps, constant"
@@ -208,6 +209,11 @@ def _calmed(facts: Facts) -> str:
         return ""
     scale = KINDS[facts.get("kind", Student.kind)].norm_scale
     return "" if scale == 1 else f"final norm scaled by {scale:g} at the start; "
+
+
+def _scored(recipe: Facts) -> str:
+    others = recipe.get("others", 0)
+    return f"; a step scores likely ones and {others:,} others for all the rest" if others else ""
 
 
 def _falling(recipe: Facts) -> str:

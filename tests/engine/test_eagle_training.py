@@ -219,6 +219,27 @@ def test_one_command_trains_ships_and_keeps_checkpoints(
     assert early["held_out"]["temperature_0"]["replies"] == 3
 
 
+def test_a_training_given_minutes_ends_by_itself_and_says_how_to_repeat_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = corpus_of_prompts([prompt.text for prompt in islice(prompts.stream(4), 60)])
+    sampled = np.resize(np.array([0.0, 0.7], dtype=np.float32), len(corpus))
+    text.save(replace(corpus, temperature=sampled), tmp_path / "text.npz")
+    line = (
+        f"distil --drafter eagle --layers 1 --target {target_folder(tmp_path / 'target')} "
+        f"--text {tmp_path / 'text.npz'} --work {tmp_path / 'work'} --out {tmp_path / 'eagle'} "
+        "--minutes 0.02 --step-tokens 20 --others 10"
+    )
+    monkeypatch.setattr(sys, "argv", line.split())
+    distil.main(threading.Event())
+    facts = json.loads((tmp_path / "eagle" / "card.json").read_text())
+    assert facts["finished"]
+    assert f"--visits {facts['recipe']['visits']}" in facts["command"]
+    assert facts["recipe"]["visits"] < 10**6
+    assert "--others 10" in facts["command"]
+    assert "and 10 others for all the rest" in (tmp_path / "eagle" / "card.md").read_text()
+
+
 class Timed:
     """An engine whose runs take the times it is told; the odd ones were disturbed."""
 

@@ -23,7 +23,7 @@ def test_one_line_makes_text_laws_and_drafters_and_goes_on_where_it_stopped(
     monkeypatch.setattr(teacher, "SHARD_ROWS", 32)
     monkeypatch.setattr(everything, "REPLIES", 4)
     monkeypatch.setattr(everything, "FEWEST_REPLIES", 120)
-    monkeypatch.setattr(everything, "PACE_STEPS", 3)
+    monkeypatch.setattr(loop, "PACE_STEPS", 3)
     line = (
         f"everything --target {target} --work {work} --minutes 5 --only small pard "
         "--slots 64 --max-new-tokens 12 --context 400"
@@ -67,16 +67,16 @@ def test_a_pace_sets_visits_that_end_about_in_time_with_the_rate_at_zero() -> No
     trainer, lessons = tiny_trainer(Recipe(layers=1, visits=2**62, step_tokens=20))
     assert trainer.recipe.rate(100, 10**6) == trainer.recipe.peak_rate
     end = time.monotonic() + 2.0
-    steps = everything.pace(trainer, lessons, Slow(), end)  # type: ignore[arg-type]
-    assert trainer.progress.step == everything.PACE_STEPS
+    every = loop.fit(trainer, lessons, Slow(), end)  # type: ignore[arg-type]
+    assert trainer.progress.step == loop.PACE_STEPS
     visits = trainer.recipe.visits
     assert visits < 10**7
     losses = list(loop.train(trainer, lessons))
-    assert 0.7 * steps <= len(losses) <= 1.4 * steps
+    assert 0.7 * loop.LOOKS * every <= len(losses) <= 1.4 * loop.LOOKS * (every + 1)
     assert trainer.recipe.rate(trainer.progress.step, trainer.progress.visits) == 0
 
 
 def test_no_time_left_is_still_one_step() -> None:
     trainer, lessons = tiny_trainer(Recipe(layers=1, visits=2**62, step_tokens=20))
-    assert everything.pace(trainer, lessons, Slow(), time.monotonic()) == 1  # type: ignore[arg-type]
+    assert loop.fit(trainer, lessons, Slow(), time.monotonic()) == 1  # type: ignore[arg-type]
     assert len(list(loop.train(trainer, lessons))) >= 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import sys
 import threading
@@ -432,6 +433,57 @@ def test_written_greedy_replies_are_the_targets_own_choices() -> None:
     for turn in writer.done:
         corpus = write.gather([turn])
         assert evaluate.target_best(target, corpus, [0]).tolist() == corpus.reply(0).tolist()
+
+
+def test_a_slot_reads_what_two_prompts_begin_with_once() -> None:
+    """And the second reply is what it would have been: the prefix is not read again."""
+    target = tiny_target()
+    fed = []
+
+    class Counting(write.Slots):
+        def forward(self, ids: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+            fed.append(int(positions[0]))
+            return super().forward(ids, positions)
+
+    prompts_ = [[5, 6, 7, 8], [5, 6, 7, 9, 10], [5, 6, 7, 9]]
+    waiting = [write.Turn("", 0.0, len(ids), list(ids)) for ids in prompts_]
+    writer = write.Writer(target, character_tokenizer(), 0, wanted=0, max_new=3, context=20)
+    writer.turns = lambda: iter(waiting)  # type: ignore[method-assign]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(write, "Slots", Counting)
+        for _ in writer.run(1):
+            pass
+    assert [at for at, before in zip(fed[1:], fed, strict=False) if at != before + 1] == [3, 3]
+    for turn in writer.done:
+        corpus = write.gather([turn])
+        assert evaluate.target_best(target, corpus, [0]).tolist() == corpus.reply(0).tolist()
+
+
+def test_a_draw_follows_the_softmax_at_its_temperature() -> None:
+    logits = torch.tensor([1.0, 0.0, -torch.inf, 2.0])
+    source = torch.Generator().manual_seed(0)
+    temperatures = torch.tensor([0.0, 0.7]).repeat(20000)
+    drawn = write.choose(logits.expand(40000, -1).clone(), temperatures, source)
+    assert (drawn[::2] == 3).all()
+    found = torch.bincount(drawn[1::2], minlength=4) / 20000
+    torch.testing.assert_close(found, torch.softmax(logits / 0.7, 0), atol=0.015, rtol=0)
+    assert found[2] == 0
+
+
+def test_a_writer_in_bfloat16_writes_nearly_what_the_target_would() -> None:
+    target = tiny_target()
+    half = replace(target, decoder=copy.deepcopy(target.decoder).to(torch.bfloat16))
+    ids = torch.tensor([5, 6])
+    both = [write.Slots(each, 2, 8).forward(ids, torch.tensor([0, 0])) for each in (target, half)]
+    torch.testing.assert_close(both[1].float(), both[0], rtol=0.05, atol=0.05)
+
+
+def test_teaching_only_leaves_out_what_is_held_out() -> None:
+    tokenizer = character_tokenizer()
+    for only in (False, True):
+        writer = write.Writer(tiny_target(), tokenizer, 3, 10, 6, 2000, teaching_only=only)
+        families = {turn.family for turn in islice(writer.turns(), 200)}
+        assert families.isdisjoint(text.HELD_OUT_FAMILIES) == only
 
 
 def test_the_store_continues_replies_and_never_crosses_them() -> None:
