@@ -43,6 +43,18 @@ class Store(Protocol):
         """What followed the longest suffix of `context`, of `max_len` down to `min_len` ids."""
 
 
+def replies(
+    ids: npt.NDArray[np.uint16], lengths: npt.NDArray[np.int32], prompts: npt.NDArray[np.int32]
+) -> npt.NDArray[np.uint16]:
+    """The replies alone, each followed by `SEPARATOR`, of chat turns end to end.
+
+    A turn is `lengths` ids, of which the first `prompts` are its prompt.
+    """
+    place = np.arange(len(ids)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    written = ids[place >= np.repeat(prompts, lengths)]
+    return np.insert(written, np.cumsum(lengths - prompts), SEPARATOR)
+
+
 class SuffixIndex:
     """An index over ids (n,) of 16 or 32 `bits`, texts end to end with a separator between them.
 
@@ -69,9 +81,9 @@ class SuffixIndex:
 
     @classmethod
     def load(cls, path: Path) -> SuffixIndex:
-        """Index the array ``ids`` of a store written by ``engine.training.store``."""
+        """Index the replies of a text that ``engine.training.store`` has put there."""
         with np.load(path) as arrays:
-            return cls(arrays["ids"])
+            return cls(replies(arrays["ids"], arrays["lengths"], arrays["prompt_lengths"]))
 
     def __len__(self) -> int:
         return len(self.ids)

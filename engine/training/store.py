@@ -2,36 +2,37 @@
 
     python -m engine.training.store TEXT.npz --target FOLDER --out assets/drafters/retrieval
 
-Writes ``store.npz`` with ``ids`` (n,) uint16: the replies end to end, each followed by
-`SEPARATOR`; a reply that ended by itself keeps its EOS, which is thus a continuation like
-any other. Then measures what such a store is worth on prompts it never saw: a second store
-is made without the held-out replies, and those are decoded on paper (see `rounds`).
+Writes ``store.npz``, all the text in one file as `corpus` reads it: the shipped store is what every
+drafter learned from, and training can go on from it. What is looked up are its replies; one that
+ended by itself keeps its EOS, which is thus a continuation like any other. Then measures what such
+a store is worth on prompts it never saw: a second store is made without the held-out replies, and
+those are decoded on paper (see `rounds`).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from tokenizers import Tokenizer
 
 from engine.drafters.retrieval import in_stores, in_text
-from engine.drafters.suffix_index import SEPARATOR, SuffixIndex
+from engine.drafters.suffix_index import SuffixIndex, replies
 from engine.training import corpus as text
 from engine.training import rounds
 
 K = (1, 2, 3, 4)
 
 
-def build(corpus: text.Corpus, rows: Iterable[int]) -> text.Ids:
+def build(corpus: text.Corpus, rows: Sequence[int]) -> text.Ids:
     """The replies of some rows, each followed by `SEPARATOR`."""
-    end = np.array([SEPARATOR], dtype=np.uint16)
-    return np.concatenate([part for row in rows for part in (corpus.reply(row), end)])
+    ids = np.concatenate([corpus.row(row) for row in rows])
+    lengths = np.array([len(corpus.row(row)) for row in rows], dtype=np.int32)
+    return replies(ids, lengths, corpus.prompt_lengths[list(rows)])
 
 
 def hits(corpus: text.Corpus, row: int, index: SuffixIndex) -> rounds.Hits:
@@ -87,7 +88,7 @@ def card(facts: dict[str, Any]) -> str:
             "# Retrieval store",
             "",
             f"{facts['replies']:,} replies of {facts['target']}, {facts['tokens']:,} token ids, "
-            f"{facts['bytes'] / 1e6:.2f} MB. No training.",
+            f"{facts['bytes'] / 1e6:.2f} MB with their prompts. No training.",
             "",
             "A guess is the most frequent continuation of the longest match (6 to 2 tokens), in "
             "the text itself first and then in the store, while its share is at least one half.",
@@ -122,14 +123,13 @@ def main() -> None:
     corpus = text.load(*options.text)
     split = text.split(corpus, Tokenizer.from_file(str(options.target / "tokenizer.json")))
     options.out.mkdir(parents=True, exist_ok=True)
-    ids: npt.NDArray[np.uint16] = build(corpus, range(len(corpus)))
     path = options.out / "store.npz"
-    np.savez_compressed(path, ids=ids)
+    text.save(corpus, path)
     facts = {
         "name": "retrieval",
         "target": options.target_name,
         "replies": len(corpus),
-        "tokens": len(ids) - len(corpus),
+        "tokens": corpus.reply_tokens(range(len(corpus))),
         "bytes": path.stat().st_size,
         "command": "python -m engine.training.store "
         + " ".join(path.name for path in options.text)

@@ -364,7 +364,8 @@ def makers(made: list[object], bits: int = 32) -> Makers:
 @pytest.fixture
 def folder(tmp_path):
     (tmp_path / "retrieval").mkdir()
-    np.savez(tmp_path / "retrieval" / "store.npz", ids=np.array([1, 2, 3], dtype=np.uint16))
+    ids, one = np.array([9, 1, 2, 3], dtype=np.uint16), np.array([1], dtype=np.int32)
+    np.savez(tmp_path / "retrieval" / "store.npz", ids=ids, lengths=4 * one, prompt_lengths=one)
     for name in ("small-1", "small", "small-4", "pard", "eagle", "mtp", "medusa"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.json").write_text('{"tree": [[0], [1]]}')

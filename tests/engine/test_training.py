@@ -486,6 +486,15 @@ def test_teaching_only_leaves_out_what_is_held_out() -> None:
         assert families.isdisjoint(text.HELD_OUT_FAMILIES) == only
 
 
+def test_a_store_is_the_text_and_looks_up_its_replies_alone(tmp_path: Path) -> None:
+    corpus = made_up_corpus()
+    text.save(corpus, tmp_path / "store.npz")
+    again, index = text.load(tmp_path / "store.npz"), SuffixIndex.load(tmp_path / "store.npz")
+    parts = [part for row in range(len(corpus)) for part in (again.reply(row), [SEPARATOR])]
+    assert index.ids.tolist() == np.concatenate(parts).tolist()
+    assert index.ids.tolist() == store.build(corpus, range(len(corpus))).tolist()
+
+
 def test_the_store_continues_replies_and_never_crosses_them() -> None:
     corpus = made_up_corpus()
     ids = store.build(corpus, range(len(corpus)))
