@@ -18,6 +18,7 @@ from pathlib import Path
 from engine.doctor import Check, Probe, probe
 
 _SECONDS = 60.0
+_ROOT = str(Path(__file__).parents[1])
 
 ENCODERS = {
     "mp4": "libx264",
@@ -88,22 +89,13 @@ print(json.dumps({"renderer": context.info["GL_RENDERER"], "version": context.in
 """
 
 _HEADLESS = """
-import json, sys, moderngl
-backend = {"backend": "egl"} if sys.platform == "linux" else {}
-context = moderngl.create_context(standalone=True, require=330, **backend)
+import json, sys
+sys.path.insert(0, ROOT)
+from visualizer.render.context import CHOOSABLE, create_context, devices
+context = create_context()
 found = {"renderer": context.info["GL_RENDERER"], "version": context.info["GL_VERSION"]}
 context.release()
-others = []
-try:
-    while backend:
-        other = moderngl.create_context(
-            standalone=True, require=330, device_index=1 + len(others), **backend
-        )
-        others.append(other.info["GL_RENDERER"])
-        other.release()
-except Exception:
-    pass
-print(json.dumps({**found, "others": others}))
+print(json.dumps({**found, "devices": devices() if CHOOSABLE else []}))
 """
 
 
@@ -132,7 +124,11 @@ def _nvidia() -> bool:
 
 def _headless() -> Check:
     name = "Recording (EGL)" if sys.platform == "linux" else "Recording (GL)"
-    return _graphics(name, probe(_HEADLESS, _SECONDS), "libegl1 libegl-mesa0 libgl1-mesa-dri")
+    return _graphics(
+        name,
+        probe(f"ROOT = {_ROOT!r}\n{_HEADLESS}", _SECONDS),
+        "libegl1 libegl-mesa0 libgl1-mesa-dri",
+    )
 
 
 def _graphics(name: str, seen: Probe, packages: str) -> Check:
@@ -144,8 +140,9 @@ def _graphics(name: str, seen: Probe, packages: str) -> Check:
                 cure = f"sudo apt install {packages}, or the maker's graphics driver"
         return Check(name, "missing", seen.problem, cure)
     detail = f"{seen.found['renderer']}, {seen.found['version']}"
-    for number, other in enumerate(seen.found.get("others", ()), 1):
-        detail += f"; record --gpu {number}: {other}"
+    for number, device in enumerate(seen.found.get("devices", ())):
+        if number:
+            detail += f"; record --gpu {number}: {device}"
     if _is_software(seen.found["renderer"]):
         cure = "install the maker's graphics driver for smooth motion"
         return Check(name, "note", f"{detail}: drawn by the CPU, slow but exact", cure)

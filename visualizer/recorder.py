@@ -7,12 +7,14 @@ and reads every picture back: no display, no wall clock, the same bytes each tim
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 from PIL import Image
 
 from engine.codec import Message
@@ -245,7 +247,9 @@ class Capture:
     def __init__(self, path: Path, size: tuple[int, int], now: float) -> None:
         self._size = size
         self._start = now
-        self._written = 0
+        self._asked = 0  # pictures of the video up to now,
+        self._waiting: deque[int] = deque()  # and how many each one in the ring stands for
+        self._ring: Readback | None = None
         self._path = path
         try:
             self._video = VideoWriter(path, _even(size), CAPTURE_RATE)
@@ -258,16 +262,27 @@ class Capture:
             saved = self.close()
             raise RecordError(f"The window changed its size: recording ended, saved {saved}.")
         due = int((now - self._start) * CAPTURE_RATE) + 1
-        if due <= self._written:
+        if due <= self._asked:
             return
-        width, height = _even(self._size)
-        picture = renderer.pixels()[:height, :width].tobytes()
+        self._ring = self._ring or Readback(renderer.context, self._size, renderer.channels)
+        earlier = self._ring.take(renderer.picture)
+        self._waiting.append(due - self._asked)
+        self._asked = due
         try:
-            while self._written < due:
-                self._video.write(picture)
-                self._written += 1
+            if earlier is not None:
+                self._write(earlier)
         except (VideoError, OSError) as error:
+            self._ring.release()
+            self._ring = None
             raise RecordError(f"Recording ended: {error}") from error
+
+    def _write(self, picture: bytes) -> None:
+        """Write the oldest picture on its way, as often as it stands for."""
+        width, height = _even(self._size)
+        rows = np.frombuffer(picture, np.uint8).reshape(self._size[1], self._size[0], -1)
+        even = rows[:height, :width].tobytes() if (width, height) != self._size else picture
+        for _ in range(self._waiting.popleft()):
+            self._video.write(even)
 
     @property
     def flashes(self) -> str:
@@ -275,11 +290,17 @@ class Capture:
         return self._video.flashes
 
     def close(self) -> Path:
-        """Finish the file and return its path."""
+        """Finish the file, with the pictures still on their way, and return its path."""
+        ring, self._ring = self._ring, None
         try:
+            for last in ring.rest() if ring else ():
+                self._write(last)
             self._video.close()
         except (VideoError, OSError) as error:
             raise RecordError(f"The recording was not saved: {error}") from error
+        finally:
+            if ring:
+                ring.release()
         return self._path
 
 

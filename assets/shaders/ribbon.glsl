@@ -1,6 +1,7 @@
 #version 330
 // A band of light along a curve, turned to the viewer. It begins faint and grows to full light
-// where it arrives, so that one sees which way it goes; it may end in an arrow's head.
+// where it arrives, so that one sees which way it goes; it may end in an arrow's head. Curves that
+// are parts of one way grow on from each other.
 #include "scene.glsl"
 
 #ifdef VERTEX
@@ -14,8 +15,9 @@ in vec3 end;
 in float width;
 in float head;
 in vec2 span;
+in vec2 share;
 in vec4 color;
-out vec2 along;  // share of the curve, and -1..1 across
+out vec2 along;  // share of the way, and -1..1 across
 flat out vec4 light;
 void main() {
     // The last steps of the mesh are the arrow's head, the one before them its barbs.
@@ -27,7 +29,7 @@ void main() {
     vec3 side = cross(way, eye.xyz - world);
     float wide = head <= 0.0 || place.x < SHAFT - 0.5 * STEP ? 1.0 : 2.6 * (1.0 - tip);
     world += side * (place.y * width * wide / max(length(side), 0.0001));
-    along = vec2(s, place.y);
+    along = vec2(mix(share.x, share.y, s), place.y);
     light = color;
     gl_Position = view_projection * vec4(world, 1.0);
 }

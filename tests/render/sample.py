@@ -143,6 +143,7 @@ def tree():
             ("end", end),
             ("width", 0.07 if word == "is" else 0.04),
             ("span", (0.0, 1.0)),
+            ("share", (0.0, 1.0)),
             ("color", (*(REJECTED if word == "the" else GUESS)[:3], 0.8)),
         ):
             ribbons[name][row] = value

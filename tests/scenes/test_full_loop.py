@@ -13,13 +13,13 @@ from engine import codec
 from engine.trace import Settings, Trace
 from scenes import CATALOG, full_loop
 from visualizer.render.uniforms import LIGHT
-from visualizer.stage import camera, pick, text
+from visualizer.stage import camera, pick, stand, text
 from visualizer.stage.frame import Frame
 from visualizer.stage.layout import DEPTH, EM, HEIGHT, LINE, MARGIN, PITCH, Slot
 from visualizer.stage.stand import NAMED_ROUNDS
 from visualizer.stage.theme import THEMES, theme
 from visualizer.stage.timeline import Timeline
-from visualizer.stage.view import PRESETS, Glide, Orbit, View
+from visualizer.stage.view import PRESETS, Glide, Orbit, Preset, View
 from visualizer.ui.layout import arrange
 
 ROOT = Path(__file__).parents[2]
@@ -147,6 +147,32 @@ def test_two_committed_words_stand_before_a_round(run: Trace) -> None:
         nearest = before[np.argsort(-before["center"][:, 0])][:2]
         assert len(nearest)
         assert inside(frame, corners(nearest), view)
+
+
+def leaning(run: Trace, preset: Preset) -> float:
+    """How much more of the free rectangle is empty beside one end of what stands than the other.
+
+    In the middle of the rounds, as a share of the rectangle's width.
+    """
+    timeline, view = full_loop.timeline(run), View(preset=preset, free=PANELS)
+    leans = []
+    for spans in timeline.spans[NAMED_ROUNDS:40]:
+        frame = full_loop.compose(run, timeline, spans.pulse.end, view)
+        ball = frame.spheres[0]
+        rim = ball["center"] + ball["radius"] * np.array([(-1.0, 0, 0), (1.0, 0, 0)])
+        blocks = np.concatenate([frame.solids, frame.boxes])
+        points = np.concatenate([corners(blocks).reshape(-1, 3), rim])
+        x = camera.project(frame.camera, points, *_size(view))[:, 0] / view.width
+        leans.append(abs((x.min() - PANELS[0]) - (PANELS[2] - x.max())))
+    return float(np.median(leans)) / (PANELS[2] - PANELS[0])
+
+
+@pytest.mark.parametrize("preset", ["default", "side", "top"])
+def test_the_picture_leans_to_neither_side(preset: Preset, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = RUNS["3-story-sampled-copy.jsonl"]
+    assert leaning(run, preset) < 0.1
+    monkeypatch.setattr(stand, "_written", lambda *_: LINE + stand.TAIL)  # the twin: whole lines
+    assert leaning(run, preset) > 0.15
 
 
 def test_the_box_encloses_all_guesses_with_a_margin(run: Trace) -> None:

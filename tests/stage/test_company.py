@@ -8,17 +8,23 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from engine.families import About, about
 from scenes import full_loop
+from tests.scenes import runs
 from tests.stage.drafted import DRAFTERS, LAYERS, run_of
-from visualizer.stage import drafters, flows, walk
-from visualizer.stage.camera import project
+from visualizer.stage import arcs, drafters, flows, origins, pick, walk
+from visualizer.stage.camera import pitch_of, project
 from visualizer.stage.frame import Frame
-from visualizer.stage.layout import PITCH
+from visualizer.stage.layout import HEIGHT, PITCH
 from visualizer.stage.models import TARGET_RADIUS
+from visualizer.stage.moment import Moment
+from visualizer.stage.stand import stand_for
 from visualizer.stage.theme import theme
-from visualizer.stage.view import View
+from visualizer.stage.view import PRESETS, Preset, View
+
+Rows = NDArray[np.void]
 
 DARK = theme("dark")
 FOOT = (1.0, 0.5, -2.0)
@@ -36,7 +42,8 @@ def kind(name: str) -> About:
 
 
 @pytest.mark.parametrize(
-    ("name", "count"), [("small-1", 1), ("small", 2), ("small-4", 4), ("eagle", 1), ("mtp", 1)]
+    ("name", "count"),
+    [("small-1", 1), ("small", 2), ("small-4", 4), ("eagle", 1), ("mtp", 1), ("hybrid", 1)],
 )
 def test_a_model_of_its_own_has_a_disc_for_each_layer(name: str, count: int) -> None:
     rows = drafters.body(kind(name), FOOT, 1.0, 0.0, DARK)
@@ -133,19 +140,59 @@ def test_every_family_looks_different() -> None:
     assert looks("mtp") == looks("eagle")  # their make is the same, and so is their picture
 
 
+def ways_of(frame: Frame) -> list[Rows]:
+    """The frame's ways, each as its curves, one after the other; they hang together."""
+    starts = np.flatnonzero(frame.ribbons["share"][:, 0] == 0.0)
+    found = np.split(frame.ribbons, starts[1:])
+    for way in found:
+        assert way["end"][:-1] == pytest.approx(way["start"][1:])
+        assert way["share"][:-1, 1] == pytest.approx(way["share"][1:, 0])
+        assert way["share"][-1, 1] == pytest.approx(1.0)
+    return found
+
+
 def test_a_feature_leaves_the_target_and_the_layers_own_output_comes_back_to_it() -> None:
     frame = drafted("eagle")
-    target, ribbons = frame.spheres[0], frame.ribbons
-    assert len(ribbons) == 4
+    target, (way, *hops) = frame.spheres[0], ways_of(frame)
     top = target["center"] + (0.0, target["radius"], 0.0)
-    assert ribbons["start"][0] == pytest.approx(top)
-    assert ribbons["color"][0, :3] == pytest.approx(DARK.linear("target"))
-    assert ribbons["start"][1:] == pytest.approx(ribbons["end"][:-1])  # hop by hop
-    assert ribbons["color"][1:, :3] == pytest.approx(np.tile(DARK.linear("drafter"), (3, 1)))
-    disc = frame.spheres[1]
-    assert ribbons["end"][-1] == pytest.approx(
-        disc["center"] + (0, drafters.LAYER / 2, 0), abs=0.02
-    )
+    assert way["start"][0] == pytest.approx(top)
+    assert way["color"][:, :3] == pytest.approx(np.tile(DARK.linear("target"), (len(way), 1)))
+    guesses = frame.glass["center"][:, 0]
+    ends = [each["end"][-1] for each in (way, *hops)]
+    assert np.array(ends)[:, 0] == pytest.approx(guesses)  # on the guesses, one by one
+    assert np.array(ends)[:, 1] == pytest.approx(np.full(4, HEIGHT))
+    for hop, before in zip(hops, ends, strict=False):
+        assert hop["start"][0, 0] == pytest.approx(before[0])  # from under it to another line
+        assert hop["color"][0, :3] == pytest.approx(DARK.linear("drafter"))
+
+
+def test_from_above_a_tree_the_feature_ends_on_the_layer_wherever_it_is() -> None:
+    run = runs.grown(8)
+    header = replace(run.header, drafter="eagle-tree")  # type: ignore[type-var]
+    settings = replace(run.rounds[2].settings, drafter="eagle-tree")
+    rounds = tuple(replace(each, settings=settings) for each in run.rounds)
+    run = replace(run, header=header, rounds=rounds)
+    timeline = full_loop.timeline(run)
+    spans = timeline.spans[2]
+    for t in np.linspace(spans.drops[0].start, spans.close.start, 9):
+        frame = full_loop.compose(run, timeline, float(t), View())
+        disc = frame.spheres[1]
+        tones = np.abs(frame.ribbons["color"][:, :3] - np.array(DARK.linear("target"), "f4"))
+        (feature,) = frame.ribbons[tones.max(axis=1) < 1e-6]
+        top = disc["center"] + (0.0, drafters.LAYER / 2, 0.0)
+        assert feature["end"] == pytest.approx(top, abs=0.02)
+
+
+@pytest.mark.parametrize(("index", "said"), [(2, 4), (3, 0), (4, 1)])
+def test_a_feature_leaves_the_target_where_a_hybrid_s_layer_speaks(index: int, said: int) -> None:
+    guesses = run_of("hybrid").rounds[index].guesses
+    assert [guess.copied for guess in guesses].count(False) == said
+    frame = drafted("hybrid", index)
+    crown = frame.spheres[0]["center"] + (0.0, frame.spheres[0]["radius"], 0.0)
+    leaves = np.linalg.norm(frame.ribbons["start"] - crown, axis=1) < 1e-3
+    assert leaves.any() == (said > 0)
+    if said == 4:
+        assert len(frame.ribbons) == len(drafted("eagle", index).ribbons)
 
 
 def test_the_guess_of_layer_skip_leaves_where_the_light_ends() -> None:
@@ -153,10 +200,10 @@ def test_the_guess_of_layer_skip_leaves_where_the_light_ends() -> None:
     target = frame.spheres[0]
     assert 1.0 - target["unlit"] == pytest.approx(20 / LAYERS)
     assert target["glow"] > 0.1
-    (ribbon,) = frame.ribbons
-    height = 0.5 + 0.5 * (ribbon["start"][1] - target["center"][1]) / target["radius"]
+    (way,) = ways_of(frame)
+    height = 0.5 + 0.5 * (way["start"][0, 1] - target["center"][1]) / target["radius"]
     assert height == pytest.approx(20 / LAYERS, abs=1e-4)
-    assert ribbon["end"] == pytest.approx(frame.spheres[1]["center"])
+    assert way["end"][-1] == pytest.approx(frame.spheres[1]["center"], abs=1e-5)
 
 
 @pytest.mark.parametrize("name", ["pard", "medusa"])
@@ -184,11 +231,12 @@ def test_a_parallel_draft_flashes_once() -> None:
 
 def test_every_head_has_a_way_to_its_own_guess() -> None:
     frame = drafted("medusa")
-    heads = frame.spheres[1:]
-    assert len(heads) == len(frame.ribbons) == 4
-    assert frame.ribbons["start"] == pytest.approx(heads["center"], abs=1e-5)
-    guesses = np.sort(frame.glass["center"][:, 0])
-    assert np.sort(frame.ribbons["end"][:, 0]) == pytest.approx(guesses)
+    heads, found = frame.spheres[1:], ways_of(frame)
+    assert len(heads) == len(found) == 4
+    starts = np.array([way["start"][0] for way in found])
+    assert starts == pytest.approx(heads["center"], abs=1e-5)
+    guesses = frame.glass["center"][:, 0]
+    assert np.array([way["end"][-1, 0] for way in found]) == pytest.approx(guesses)
 
 
 def test_a_hybrid_shines_only_where_its_model_speaks() -> None:
@@ -200,6 +248,69 @@ def test_a_hybrid_shines_only_where_its_model_speaks() -> None:
             glow = full_loop.compose(run, timeline, t, View()).spheres["glow"][1]
             shines = glow > drafters.RESTING + 0.1
             assert shines == (guess.source == "model"), (index, guess.source)
+
+
+# --- ways cross no word ------------------------------------------------------------------------
+
+
+def crosses(frame: Frame, ribbons: Rows, guesses: bool = True) -> bool:
+    """Whether some point of a ribbon is seen before the side of a block that bears its word.
+
+    Guesses count only where they are at rest.
+    """
+    eye = np.array(frame.camera.eye)
+    steep = pitch_of(frame.camera) > 0.9
+    books = (frame.solids["pick"] > 0) & ((frame.solids["pick"] - 1) % 32 == pick.DRAFT)
+    blocks = np.concatenate([frame.solids[~books], frame.glass[: guesses * len(frame.glass)]])
+    low, high = blocks["center"] - blocks["half"], blocks["center"] + blocks["half"]
+    low[:, 1] += 0.12  # nothing is written by its foot
+    if steep:  # of its top only what is written on
+        low[:, 2], high[:, 2] = blocks["center"][:, 2] - 0.25, blocks["center"][:, 2] + 0.3
+    axis = 1 if steep else 2
+    across = [0, 2] if steep else [0, 1]
+    for row in ribbons:
+        curve = np.array([row[name] for name in ("start", "rise", "fall", "end")], float)
+        for share in np.linspace(*row["span"].tolist(), 25):
+            way = flows.at(curve, share) - eye
+            if abs(way[axis]) < 1e-9:
+                continue
+            reach = (high[:, axis] - eye[axis]) / way[axis]  # of the line of sight, at each side
+            at = eye + reach[:, None] * way
+            inside = (at[:, across] > low[:, across] + 0.02) & (
+                at[:, across] < high[:, across] - 0.02
+            )
+            if (inside.all(axis=1) & (reach > 1.0 + 1e-3)).any():
+                return True
+    return False
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("name", DRAFTERS)
+def test_no_way_crosses_a_word(name: str, preset: Preset) -> None:
+    run = run_of(name, 24)
+    timeline = full_loop.timeline(run)
+    view = View(preset=preset, free=PANELS)
+    for spans in timeline.spans[1:]:
+        half = (spans.approach.end + spans.close.start) / 2
+        for t, at_rest in ((half, False), (spans.close.start - 1e-3, True)):
+            frame = full_loop.compose(run, timeline, t, view)
+            assert not crosses(frame, frame.ribbons, at_rest), (spans.index, t)
+
+
+@pytest.mark.parametrize("preset", ["default", "side", "follow", "close"])
+def test_a_way_through_the_air_would_be_found_to_cross_words(preset: Preset) -> None:
+    """The twin: the arc on which a word is carried over."""
+    run = run_of("n-gram", 24)
+    timeline = full_loop.timeline(run)
+    view, found = View(preset=preset, free=PANELS), []
+    for spans in timeline.spans[1:]:
+        t = spans.close.start - 1e-3
+        stand = stand_for(timeline.page, spans.index, preset, view)
+        m = Moment(timeline, spans.index, t, view, DARK, stand)
+        arcs_ = [arcs.path(m, each) for each in origins.runs(timeline, spans.index)]
+        frame = full_loop.compose(run, timeline, t, view)
+        found += [crosses(frame, flows.ribbon(arc, 0.05, (1, 1, 1), 1.0)) for arc in arcs_]
+    assert sum(found) > len(found) / 2
 
 
 # --- calm, and in nobody's way ----------------------------------------------------------------

@@ -6,6 +6,7 @@ import hashlib
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from show import HAND, hand_run
 import scenes
 from visualizer.config import RecordOptions
 from visualizer.recorder import (
+    CAPTURE_RATE,
     Capture,
     RecordError,
     new_path,
@@ -31,6 +33,7 @@ from visualizer.recorder import (
 from visualizer.render.renderer import Renderer
 from visualizer.ui.layout import arrange
 from visualizer.ui.overlay import Overlay
+from visualizer.video import VideoWriter
 
 SIZE = (480, 270)
 
@@ -144,6 +147,37 @@ def test_a_capture_of_the_window_keeps_a_constant_rate(renderer: Renderer, tmp_p
     saved = capture.close()
     with av.open(str(saved)) as video:
         assert sum(1 for _ in video.decode(video.streams.video[0])) == 31
+
+
+@pytest.mark.parametrize("size", [SIZE, (321, 181)])
+def test_a_capture_loses_no_picture_and_mixes_none_up(
+    renderer: Renderer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
+) -> None:
+    """Pictures come back later than they are shown: the last ones with the end of the file."""
+    renderer.resize(size)
+    overlay, options = Overlay(), RecordOptions(Path("unused.mp4"))
+    app = still_app(renderer, overlay, scenes.CATALOG[0], hand_run(), options)
+    app.clock = replace(app.clock, playing=True)
+    written: list[bytes] = []
+    monkeypatch.setattr(VideoWriter, "write", lambda _, picture: written.append(bytes(picture)))
+
+    def shown() -> bytes:
+        width, height = size[0] // 2 * 2, size[1] // 2 * 2
+        return renderer.pixels()[:height, :width].tobytes()
+
+    capture = Capture(tmp_path / "capture.mp4", size, now=0.0)
+    wanted: list[bytes] = []
+    for index, times in enumerate((1, 1, 4, 1, 2, 1)):
+        app.step(0.4)
+        wanted += [shown()] * times
+        capture.take(renderer, (sum((1, 1, 4, 1, 2, 1)[: index + 1]) - 0.5) / CAPTURE_RATE)
+    assert len(set(wanted)) == 6
+    assert len(written) < len(wanted)  # some are on their way: nobody waits for them
+    with suppress(RecordError):  # such a file holds nothing
+        capture.close()
+    app.close()
+    overlay.close()
+    assert written == wanted
 
 
 def test_a_resized_window_ends_its_capture_and_keeps_it(renderer: Renderer, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""The way copied guesses are carried, and marks under the words they were found by.
+"""How copied guesses are carried over, and marks under the words they were found by.
 
-Both places where the same words stand are marked, and an arc leads from the phrase to the
+Both places where the same words stand are marked, and a way leads from the phrase to the
 guesses. What was copied from earlier replies has no place in this text: it comes off a shelf.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from visualizer.stage import flows, quotes, shelf
+from visualizer.stage import flows, quotes, shelf, ways
 from visualizer.stage.camera import Point
 from visualizer.stage.easing import ease, ease_out
 from visualizer.stage.frame import TILE, joined
@@ -32,7 +32,7 @@ MARK_FLOOR = 0.014
 
 
 def path(m: Moment, run: Run) -> Floats:
-    """The arc of a run, as the four points (4, 3) of a curve."""
+    """The arc on which a run is carried, as the four points (4, 3) of a curve."""
     return _arc(m, run, source(m, run), claimed(m, run).top)
 
 
@@ -79,12 +79,25 @@ def falling(m: Moment, fallen: Floats) -> Floats:
 
 
 def ribbons(m: Moment, grown: Floats, strong: float) -> Rows:
-    """An arc for each run, `grown` (runs,) of it drawn; at least one run."""
-    rows = [
-        flows.ribbon(path(m, run), WIDTH, m.colors.linear("drafter"), 0.9 * strong, share)
-        for run, share in zip(runs(m.timeline, m.now), grown.tolist(), strict=True)
-    ]
+    """A way for each run, `grown` (runs,) of it drawn; at least one run."""
+    rows = []
+    for run, share in zip(runs(m.timeline, m.now), grown.tolist(), strict=True):
+        end, (start, down) = claimed(m, run), _leaving(m, run)
+        color = m.colors.linear("drafter")
+        goal = ways.top(end.x, end.height, end.z)
+        rows.append(ways.ribbon(start, down, goal, WIDTH, color, 0.9 * strong, share))
     return joined(rows)
+
+
+def _leaving(m: Moment, run: Run) -> tuple[Point, Point]:
+    """Where a run's way starts, and where it reaches the floor: under its words."""
+    found = phrase(m.timeline, m.now, run, m.stand)
+    if run.origin is None or found is None:
+        start = shelf.under(m.stand.target)
+        return start, ways.foot((start[0], *m.stand.target[1:]))
+    under = found.x, ways.FLOOR, found.z
+    words = None if found.height else quotes.place(m, run)
+    return (words, (words[0], ways.FLOOR, words[2])) if words else (under, under)
 
 
 def marks(m: Moment, strong: Floats) -> Rows:

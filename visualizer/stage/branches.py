@@ -65,7 +65,7 @@ def rows(
     thick = np.nan_to_num(THINNEST + (THICKEST - THINNEST) * likely, nan=1.0)
     bright = np.nan_to_num(FAINTEST + (1.0 - FAINTEST) * likely, nan=1.0)
     out["width"] = WIDTH * (thick + (np.maximum(thick, LIT) - thick) * lit)
-    out["span"][:, 1] = j.fallen
+    out["span"][:, 1], out["share"][:, 1] = j.fallen, 1.0
     tone = np.tile(colors.linear("guess"), (len(parents), 1))
     for role, weights in (("rejected", j.refused), ("discarded", j.let_go)):
         tone = tone + (np.array(colors.linear(role)) - tone) * weights[:, None]
@@ -90,7 +90,7 @@ def _runners(place: Place, parents: tuple[int, ...], branches: Rows) -> Rows:
     for row, x in zip(out, trunks, strict=True):
         here = [slot for slot in first if abs(trunk_of(place, slot)[0] - x) < 1e-6]
         brightest = branches[max(here, key=lambda slot: float(branches["color"][slot, 3]))]
-        for name in ("width", "color", "span"):
+        for name in ("width", "color", "span", "share"):
             row[name] = brightest[name]
         y, z = HEIGHT / 2, place.line * PITCH
         row["start"], row["end"] = (place.root, y, z), (x, y, z)

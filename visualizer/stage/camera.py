@@ -41,7 +41,7 @@ class Direction:
 
 DIRECTIONS: dict[Preset, Direction] = {
     "default": Direction(yaw=0.0, pitch=0.58, fov=0.36, anchor=(0.0, -0.34)),
-    "side": Direction(yaw=-0.46, pitch=0.57, fov=0.36, anchor=(0.0, -0.36)),
+    "side": Direction(yaw=-0.46, pitch=0.57, fov=0.36, anchor=(0.2, -0.36)),
     "top": Direction(yaw=0.0, pitch=1.36, fov=0.46, anchor=(0.0, -0.25)),
     "follow": Direction(yaw=-0.20, pitch=0.56, fov=0.80, anchor=(0.0, -0.30)),
     "close": Direction(yaw=0.0, pitch=0.66, fov=0.42, anchor=(0.0, -0.10)),

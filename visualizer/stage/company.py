@@ -7,6 +7,7 @@ is seen from the approach until the box has closed around them.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -25,6 +26,7 @@ from visualizer.stage import (
     shelf,
     tree,
     walk,
+    ways,
 )
 from visualizer.stage.drafters import family
 from visualizer.stage.easing import ease_out, swell
@@ -43,6 +45,9 @@ COPYING = 0.30
 SKIPPING = 0.55  # of the target's light while its lower layers draft
 TURNS = 0.25  # seconds over which a light comes and goes
 FLASH = 0.30
+MASKED = 0.16  # over its slot, where a masked place is
+NOWHERE = (0.0, 0.0, 0.0)
+HOP = (0.0, 0.42, 0.0)  # from a guess to the next: below the words of the line behind
 
 
 def add(parts: Parts, m: Moment, level: float) -> None:
@@ -146,12 +151,14 @@ def _flows(parts: Parts, m: Moment, kind: About | None) -> None:
         grown, strong = np.ceil(grown), strong * float(grown.max(initial=0.0))
     which = family(kind)
     rows: list[Rows] = []
-    if which in ("eagle", "mtp"):
-        rows = _features(m, kind, grown, strong)
+    copied = [guess.copied for guess in m.round.guesses]
+    said = copied.index(True) if any(copied) else len(copied)
+    if which in ("eagle", "mtp", "hybrid") and said:
+        rows = _features(m, kind, grown[:said], strong)
     elif which == "medusa":
         rows = _from_heads(m, grown, strong)
     elif which in drafters.INSIDE:
-        rows = _out_of_a_body(m, kind, strong)
+        rows = _out_of_a_body(m, kind, float(grown.max()), strong)
     elif which == "pard":
         rows = _masked(parts, m, kind, strong)
     if origins.runs(m.timeline, m.now):
@@ -160,7 +167,7 @@ def _flows(parts: Parts, m: Moment, kind: About | None) -> None:
         shown = strong * np.minimum(2.0 * own, 1.0)
         parts.add("tiles", arcs.marks(m, shown))
         parts.add("glyphs", quotes.rows(m, shown))
-    rows = [row for row in rows if row["span"][0, 1] > 0.0]
+    rows = [row for row in rows if len(row) and row["span"][0, 1] > 0.0]
     if rows:
         parts.add("ribbons", joined(rows))
 
@@ -188,17 +195,25 @@ def _growing(timeline: Timeline, index: int) -> tuple[Floats, Floats]:
 
 
 def _features(m: Moment, kind: About | None, grown: Floats, strong: float) -> list[Rows]:
-    """The target's feature goes to the layer, and later the layer's own output back to it."""
-    at = walk.stops(kind, m.place, range(len(m.round.guesses)))
-    tops = [(x, y + drafters.tall(kind), z) for x, y, z in at]
-    crown = m.stand.target[0], m.stand.target[1] + models.TARGET_RADIUS, m.stand.target[2]
-    hop = (0.0, 0.75, 0.0)
-    curve = flows.bent(crown, tops[0], (0.0, 0.45, 0.9), (0.0, 1.2, 0.0))
-    rows = [flows.ribbon(curve, WIDE, m.colors.linear("target"), strong, float(grown[0]))]
-    if m.place.lanes == 1:  # where guesses branch, the branches tell what follows what
-        for last, here, share in zip(tops, tops[1:], grown[1:].tolist(), strict=False):
-            curve = flows.bent(last, here, hop, hop)
-            rows.append(flows.ribbon(curve, THIN, m.colors.linear("drafter"), strong, share))
+    """The target's feature leads to the first guess, each guess's own output to the next one."""
+    x, y, z = m.stand.target
+    crown, tone = (x, y + models.TARGET_RADIUS, z), m.colors.linear("target")
+    if m.place.lanes > 1:  # branches tell what follows what, and no line stands behind them
+        x, y, z = walk.foot_at(kind, m)
+        end = x, y + drafters.tall(kind), z
+        curve = flows.bent(crown, end, (0.0, 0.45, 0.9), (0.0, 1.2, 0.0))
+        return [flows.ribbon(curve, WIDE, tone, strong, float(grown[0]))]
+    slots, own = m.place.guesses, m.colors.linear("drafter")
+    shares = grown.tolist()
+    goal, down = ways.top_of(slots[0]), ways.foot(m.stand.target)
+    rows = [ways.ribbon(crown, down, goal, WIDE, tone, strong, shares[0])]
+    for last, here, share in zip(slots, slots[1:], shares[1:], strict=False):
+        if last.line == here.line:
+            curve = flows.bent(ways.top_of(last), ways.top_of(here), HOP, HOP)
+            rows.append(flows.ribbon(curve, THIN, own, strong, share))
+        else:
+            start = (last.center, ways.FLOOR, last.z)
+            rows.append(ways.ribbon(start, start, ways.top_of(here), THIN, own, strong, share))
     return rows
 
 
@@ -210,36 +225,39 @@ def _from_heads(m: Moment, grown: Floats, strong: float) -> list[Rows]:
         if depth not in highest or slot.lane > highest[depth].lane:
             highest[depth] = slot
     rows: list[Rows] = []
+    share, tone = float(grown.max()), m.colors.linear("drafter")
     for depth, slot in highest.items():
-        end = (slot.center, slot.y + HEIGHT + 0.12, slot.z)
         x, y, z = places[depth].tolist()
+        if m.place.lanes == 1:
+            down = (x, *ways.foot(m.stand.target)[1:])
+            rows.append(ways.ribbon((x, y, z), down, ways.top_of(slot), THIN, tone, strong, share))
+            continue
+        end = (slot.center, slot.y + HEIGHT + 0.12, slot.z)
         curve = flows.bent((x, y, z), end, (0.0, 0.6, 1.2), (0.0, 1.6, 0.0))
-        share = float(grown.max())
-        rows.append(flows.ribbon(curve, THIN, m.colors.linear("drafter"), strong, share))
+        rows.append(flows.ribbon(curve, THIN, tone, strong, share))
     return rows
 
 
-def _out_of_a_body(m: Moment, kind: About | None, strong: float) -> list[Rows]:
+def _out_of_a_body(m: Moment, kind: About | None, grown: float, strong: float) -> list[Rows]:
     """The way from the layer where the target is left, or from its copy, to the guess."""
     start = drafters.leaving(kind, m.stand.target, m.layers)
-    x, y, z = walk.foot_at(kind, m)
-    curve = flows.bent(start, (x, y + drafters.BEAD, z), (0.0, 0.2, 1.6), (0.0, 1.0, 0.0))
-    if np.linalg.norm(curve[3] - curve[0]) < 0.5:
-        return []
-    return [flows.ribbon(curve, WIDE, m.colors.linear("drafter"), strong)]
+    down = ways.foot((start[0], *m.stand.target[1:]))
+    t = min(max(m.t, m.spans.drops[0].start), m.spans.close.start)  # between the slots only
+    x, y, z = walk.foot_at(kind, replace(m, t=t))
+    end = x, y + drafters.BEAD, z
+    return [ways.ribbon(start, down, end, WIDE, m.colors.linear("drafter"), strong, grown)]
 
 
 def _masked(parts: Parts, m: Moment, kind: About | None, strong: float) -> list[Rows]:
     """One pass over masked places: one flash, and every guess at once."""
     found = m.spans.steps[-1].end if m.spans.steps else m.spans.approach.end
     flash = swell(m.t - found + FLASH / 2, found + FLASH / 2 - m.t, FLASH / 3, FLASH)
-    high = HEIGHT + 0.45
-    over = [(s.center, s.y + high, s.z - drafters.BEHIND) for s in m.place.guesses]
+    over = [(x, y + MASKED, z) for x, y, z in map(ways.top_of, m.place.guesses)]
     size = min(m.spans.approach.progress(m.t), strong)
     parts.add("spheres", drafters.masks(np.array(over), size, 0.2 + flash, m.colors))
-    x, y, z = walk.stops(kind, m.place, range(len(over)))[0]
     rows: list[Rows] = []
-    for end in over:
-        curve = flows.bent((x, y, z), end, (0.0, -0.5, 0.0), (0.0, 0.5, 0.0))
+    for line in sorted({slot.z for slot in m.place.guesses}):  # one band through all of a line
+        ends = [end for slot, end in zip(m.place.guesses, over, strict=True) if slot.z == line]
+        curve = flows.bent(ends[0], ends[-1], NOWHERE, NOWHERE)
         rows.append(flows.ribbon(curve, THIN, m.colors.linear("drafter"), strong * flash))
     return rows

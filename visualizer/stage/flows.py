@@ -35,5 +35,5 @@ def ribbon(curve: Floats, width: float, color: RGB, alpha: float, grown: float =
         row[name] = point
     length = float(np.linalg.norm(np.diff(curve, axis=0), axis=1).sum())
     row["width"], row["head"] = width, min(HEAD / max(length, 1e-6), 0.5)
-    row["span"], row["color"] = (0.0, grown), (*color, alpha)
+    row["span"], row["share"], row["color"] = (0.0, grown), (0.0, 1.0), (*color, alpha)
     return row

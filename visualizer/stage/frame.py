@@ -68,6 +68,7 @@ RIBBON = np.dtype(
         ("width", "f4"),  # half of it, world units
         ("head", "f4"),  # share of the curve that is an arrow's head; 0 for none
         ("span", "f4", 2),  # shares of the curve where the drawn part begins and ends
+        ("share", "f4", 2),  # of a longer way, from where to where this curve is part of it
         ("color", "f4", 4),  # linear RGB, opacity
     ]
 )

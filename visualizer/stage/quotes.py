@@ -48,12 +48,12 @@ def rows(m: Moment, strong: Floats) -> Rows:
 
 
 def place(m: Moment, run: Run) -> Point | None:
-    """The middle of the copied words' upper edge; None where they need not be written."""
+    """The middle of the copied words' lower edge; None where they need not be written."""
     end = _end(m.timeline, m.now, run, m.stand, names.em(m))
     if end is None:
         return None
     x, y, z = end
-    return x - text.measure(_words(m.timeline, m.now, run)[1]) * names.em(m) / 2, y + names.em(m), z
+    return x - text.measure(_words(m.timeline, m.now, run)[1]) * names.em(m) / 2, y, z
 
 
 @lru_cache(maxsize=64)

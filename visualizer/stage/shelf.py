@@ -45,6 +45,12 @@ def front(target: Point) -> Point:
     return x - 0.4, y + BOARD / 2 + 0.45, z + DEEP
 
 
+def under(target: Point) -> Point:
+    """Where what is taken off the shelf is seen to come from: the board's lower side."""
+    x, y, z = middle(target)
+    return x - 0.4, y - BOARD / 2, z
+
+
 @lru_cache(maxsize=16)
 def _made(theme_name: str) -> tuple[Rows, blocks.Engraving]:
     """Board and books around the middle of the board, and the writing on it."""

@@ -116,11 +116,27 @@ def _aspect(view: View) -> float:
 
 @lru_cache(maxsize=64)
 def _stand_for(page: Page, index: int, lens: Lens) -> Stand:
+    written = _written(page, index)
     if index < 0:
         line = page.prompt.line
         left = -NAMES * lettering(lens.scale)
-        return _stand(Stretch(line, line, left, LINE + TAIL, LINE / 2, line), lens)
-    return _stand(_stretch(page.places[index], lens), lens)
+        spare = max(LINE + TAIL - written, 0.0) / 2
+        return _stand(Stretch(line, line, left - spare, LINE + TAIL - spare, LINE / 2, line), lens)
+    return _stand(_stretch(page.places[index], written, lens), lens)
+
+
+def _written(page: Page, index: int) -> float:
+    """How far right anything reaches on the lines that stand in round `index`."""
+    line = page.places[index].line if index >= 0 else page.prompt.line
+    right = page.places[index].reach if index >= 0 else 0.0
+    for before in range(index - 1, -1, -1):
+        place = page.places[before]
+        if place.cursor_line <= line - LINES_BACK:
+            break
+        right = max(right, *(slot.right for slot in place.kept), 0.0)
+    if page.prompt.line > line - LINES_BACK:
+        right = max(right, *(slot.right for slot in page.prompt.slots), 0.0)
+    return right
 
 
 def named(place: Place) -> bool:
@@ -128,8 +144,11 @@ def named(place: Place) -> bool:
     return place.index < NAMED_ROUNDS and place.line == place.last_line
 
 
-def _stretch(place: Place, lens: Lens) -> Stretch:
-    """What a camera frames of a round."""
+def _stretch(place: Place, written: float, lens: Lens) -> Stretch:
+    """What a camera frames of a round, with lines `written` so far: always as wide as a whole line.
+
+    What a line has yet to fill is left free on both sides, not on the right alone.
+    """
     first, last = place.line, place.last_line
     left, names = (-NAMES * lettering(lens.scale), first) if named(place) else (-LEAD, 0)
     right = max(LINE, place.right) + TAIL
@@ -150,6 +169,9 @@ def _stretch(place: Place, lens: Lens) -> Stretch:
             left, right = place.before - MARGIN, place.reach
             spare = max(width - (right - left), 0.0) / 2
             left, right = left - spare, right + spare
+    else:
+        spare = max(right - max(written, middle + TARGET_RIGHT + TARGET_RADIUS), 0.0) / 2
+        left, right = left - spare, right - spare
     return Stretch(first, last, left, right, middle, names, place.lanes)
 
 
@@ -158,7 +180,7 @@ def _stand(seen: Stretch, lens: Lens) -> Stand:
     """Frame a stretch, with both models in the picture (from close by, without the target)."""
     near, far = seen.last * PITCH, seen.first * PITCH
     left, right = seen.left, seen.right
-    aside = min(max(seen.middle + TARGET_RIGHT, 3.0), LINE - COMPANY - 0.6)
+    aside = min(max(seen.middle + TARGET_RIGHT, 3.0), min(right, LINE) - COMPANY - 0.6)
     up, behind = (
         TARGET_BACK[0],
         min(near + TARGET_BACK[1], far - PITCH),

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.families import About
-from visualizer.stage import arcs, drafters, flows, origins
+from visualizer.stage import arcs, drafters, flows, origins, ways
 from visualizer.stage.camera import Point, between
 from visualizer.stage.drafters import ASIDE, BEHIND, HOVER, family
 from visualizer.stage.easing import ease
@@ -74,6 +74,8 @@ def stops(kind: About | None, place: Place, order: Sequence[int]) -> list[Point]
         left, right = min(slot.left for slot in slots), max(slot.right for slot in slots)
         over = max(slot.y for slot in slots) + HOVER
         return [((left + right) / 2, over, slots[0].z - BEHIND)]
+    if family(kind) in drafters.INSIDE:  # what comes out of a body ends its way on the guess
+        return [ways.top_of(slot) for slot in slots]
     return [(slot.center, slot.y + HOVER, slot.z - BEHIND) for slot in slots]
 
 
