@@ -129,14 +129,11 @@ class Desk:
     # --- drafting ------------------------------------------------------------------------------
 
     @torch.inference_mode()
-    def draft(self, known: Proposal, uniforms: Sequence[float]) -> None:
-        """Be ready to draw guesses with `uniforms`, after those that are `known`."""
-        told = len(known.tokens)
-        bring(uniforms, self._uniforms[_DRAFT][told : told + len(uniforms)])
-        self._lay(known.tokens, known.laws)
+    def draft(self, uniforms: Sequence[float]) -> None:
+        """Be ready to draw guesses with `uniforms`."""
+        bring(uniforms, self._uniforms[_DRAFT][: len(uniforms)])
         if self._kind.penalty:
             self._so_far.copy_(self._written)
-            self._so_far.index_fill_(0, self._fed[1 : told + 1], True)
 
     @torch.inference_mode()
     def draw(self, slot: int, logits: Tensor) -> Tensor:

@@ -29,18 +29,16 @@ class Laps(Sequence[float]):
     """Seconds between marks set in the course of a device's work.
 
     On CUDA they are events in its stream, to be read once that work is done; elsewhere work is
-    done when a call returns, and the clock is read. Laps `before` these were measured otherwise,
-    and so were `ahead` seconds of the first lap.
+    done when a call returns, and the clock is read. `ahead` seconds of the first lap were measured
+    otherwise.
     """
 
-    def __init__(
-        self, device: torch.device, before: Sequence[float] = (), ahead: float = 0.0
-    ) -> None:
+    def __init__(self, device: torch.device, ahead: float = 0.0) -> None:
         self._on_cuda = device.type == "cuda"
         self._events: list[torch.cuda.Event] = []
         self._times: list[float] = []
-        self._before, self._ahead = tuple(before), ahead
-        self.began = time.perf_counter() - sum(before) - ahead
+        self._ahead = ahead
+        self.began = time.perf_counter() - ahead
         self.mark()
 
     def mark(self) -> None:
@@ -51,7 +49,7 @@ class Laps(Sequence[float]):
             self._times.append(time.perf_counter())
 
     def __len__(self) -> int:
-        return len(self._before) + len(self._events or self._times) - 1
+        return len(self._events or self._times) - 1
 
     def __iter__(self) -> Iterator[float]:
         if self._on_cuda:
@@ -60,7 +58,7 @@ class Laps(Sequence[float]):
         else:
             mine = [after - before for before, after in pairwise(self._times)]
         mine[:1] = [first + self._ahead for first in mine[:1]]
-        return iter([*self._before, *mine])
+        return iter(mine)
 
     @overload
     def __getitem__(self, at: int) -> float: ...
@@ -116,24 +114,22 @@ def chain(
     ids: Sequence[int],
     request: DraftRequest,
     source: str = "model",
-    known: Proposal | None = None,
+    ahead: float = 0.0,
     one_step: bool = False,
 ) -> Proposal:
     """Draw k guesses without reading them (as `proposal.chain` does reading), on the desk.
 
     `feed` takes ids after those the model holds, `ids` first and then one guess at a time, and
-    returns the logits (V,) of what follows. The first guesses may be `known`: fewer than k.
-    All are timed as `one_step` where the first brings what the others need. Raises ValueError
+    returns the logits (V,) of what follows. `ahead` seconds were spent on the round before. All
+    guesses are timed as `one_step` where the first brings what the others need. Raises ValueError
     where the request has no desk.
     """
     desk = request.desk
     if desk is None:
         raise ValueError("there is no desk to leave guesses on")
-    known = known or Proposal()
-    told = len(known.tokens)
-    slots = range(told, request.k)
-    laps = Laps(request.unigram.device, known.step_seconds[:told], sum(known.step_seconds[told:]))
-    desk.draft(known, [request.uniform(slot) for slot in slots])
+    slots = range(request.k)
+    laps = Laps(request.unigram.device, ahead)
+    desk.draft([request.uniform(slot) for slot in slots])
     fed: Sequence[int] | Tensor = ids
     for slot in slots:
         fed = desk.draw(slot, feed(fed))
@@ -142,11 +138,11 @@ def chain(
     drawn = [desk.drawn_from(slot) for slot in slots]
     return Proposal(
         tokens=desk.lend(request.k, laps),
-        laws=(*known.laws, *(law for _, law in drawn)),
-        sources=(*known.sources, *(source,) * len(slots)),
-        origins=(*known.origins, *(None,) * len(slots)),
+        laws=tuple(law for _, law in drawn),
+        sources=(source,) * request.k,
+        origins=(None,) * request.k,
         step_seconds=laps,
-        scores=(*known.scores, *(scores for scores, _ in drawn)),
+        scores=tuple(scores for scores, _ in drawn),
     )
 
 

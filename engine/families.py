@@ -187,8 +187,10 @@ _NAMED = {
         ),
         About(
             "hybrid", "hybrid", "Hybrid",
-            "Retrieval where it is confident, the small model where it is silent, guess by guess.",
-            "arc", Vllm(None, "No equivalent: vLLM runs one method at a time."), trained=True,
+            "Lookup or EAGLE, guess by guess: whoever is likelier to be right. "
+            "Where neither is it stops early: K is the most it makes.",
+            "arc", Vllm(None, "No equivalent: vLLM runs one method at a time."),
+            layers=1, trained=True,
         ),
     )
 }  # fmt: skip

@@ -97,7 +97,7 @@ class Catalogue:
         grown = ("eagle-tree",) if "eagle" in fused else ()
         medusa = ("medusa",) if self._has("medusa", "config.json") else ()
         shaped = ("medusa-tree",) if medusa and self._shape else ()
-        hybrid = ("hybrid",) if "small" in ladder and lookups else ()
+        hybrid = ("hybrid",) if "eagle" in fused and lookups else ()
         skip = f"layer-skip-{max(1, self._makers.layers * 2 // 3)}"
         models = *ladder, *pard, *fused, *grown, *medusa, *shaped
         return (*copies, *models, "n-gram", *lookups, *hybrid, skip)
@@ -140,8 +140,8 @@ class Catalogue:
         if name == "medusa-tree":
             return MedusaTreeDrafter(self._makers.heads(self._shipped / "medusa"), self._shape)
         if name == "hybrid":
-            memory, model = self("retrieval"), self("small")
-            return HybridDrafter(cast(RetrievalDrafter, memory), cast(ModelDrafter, model))
+            memory, model = self("retrieval"), self("eagle")
+            return HybridDrafter(cast(RetrievalDrafter, memory), cast(EagleDrafter, model))
         if skip := _LAYER_SKIP.fullmatch(name):
             return LayerSkipDrafter(int(skip[1]), self._makers.first_layers(int(skip[1])))
         return ModelDrafter(name, self._makers.low_bit_copy(LADDER[name]))

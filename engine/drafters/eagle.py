@@ -89,7 +89,15 @@ class EagleDrafter:
         return self._runner.context
 
     def propose(self, ids: Sequence[int], request: DraftRequest) -> Proposal:
-        """Guess; `request.features` must cover `ids` but its last. Raises ValueError else."""
+        """Guess; raises ValueError as `prepare`."""
+        self.prepare(ids, request)
+        return self._guess(ids, request)
+
+    def prepare(self, ids: Sequence[int], request: DraftRequest) -> None:
+        """Be ready to guess after the text `ids`: keep the rows that are still its own.
+
+        `request.features` must cover `ids` but its last. Raises ValueError else.
+        """
         features = request.features
         if features is None or len(features) < len(ids) - 1:
             raise ValueError("it drafts from the target's features, and this target shows none")
@@ -97,31 +105,42 @@ class EagleDrafter:
         self._runner.rollback(kept)
         del self._held[kept:]
         if len(ids) - 1 - kept > CATCH_UP:
-            self._read(ids[kept:-1], features)[0].item()  # preparation, and waited for
-        return self._guess(ids, features, request)
+            self._read(ids[kept:-1], request)[0].item()  # preparation, and waited for
 
-    def observe(self, ids: Sequence[int]) -> None:
-        """Nothing yet: rows are read when the features to read them with are at hand."""
+    def step(self, text: Sequence[int], slot: int, request: DraftRequest) -> Step:
+        """The law of the token after `text`, in which `slot` guesses follow what was prepared for.
 
-    def _guess(self, ids: Sequence[int], features: Tensor, request: DraftRequest) -> Proposal:
+        They are this round's steps before, one after another, and none is left out.
+        """
+        if slot:
+            logits = self._runner.read(text[-1:], self._runner.last)
+        else:
+            logits = self._read(text[len(self._held) :], request)
+        return request.said(logits, text, "model")
+
+    def unread(self, ids: Sequence[int], request: DraftRequest, ahead: float = 0.0) -> Proposal:
+        """A round's guesses left on the desk; `ahead` seconds were spent on it before."""
         missing = ids[len(self._held) :]
 
         def feed(fed: Sequence[int] | Tensor) -> Tensor:
             if fed is missing:
-                return self._read(missing, features)
+                return self._read(missing, request)
             return self._runner.read(fed, self._runner.last)
 
+        return device_round.chain(feed, missing, request, ahead=ahead)
+
+    def observe(self, ids: Sequence[int]) -> None:
+        """Nothing yet: rows are read when the features to read them with are at hand."""
+
+    def _guess(self, ids: Sequence[int], request: DraftRequest) -> Proposal:
         if request.desk is not None:
-            return device_round.chain(feed, missing, request)
+            return self.unread(ids, request)
+        return chain(lambda text, slot: self.step(text, slot, request), ids, request)
 
-        def step(text: list[int], slot: int) -> Step:
-            return request.said(feed(text[-1:] if slot else missing), text, "model")
-
-        return chain(step, ids, request)
-
-    def _read(self, ids: Sequence[int], features: Tensor) -> Tensor:
+    def _read(self, ids: Sequence[int], request: DraftRequest) -> Tensor:
         """Read tokens after those held, with the target's features; logits (V,) after them."""
-        logits = self._runner.read(ids, before(features, len(self._held), len(ids)))
+        assert request.features is not None  # `prepare` looked
+        logits = self._runner.read(ids, before(request.features, len(self._held), len(ids)))
         self._held.extend(ids)
         return logits
 
@@ -134,13 +153,13 @@ class EagleTreeDrafter(EagleDrafter):
     are wanted, and their number is what a step costs on a CPU.
     """
 
-    def _guess(self, ids: Sequence[int], features: Tensor, request: DraftRequest) -> Proposal:
+    def _guess(self, ids: Sequence[int], request: DraftRequest) -> Proposal:
         tree = Tree(ids, request)
         rows: dict[int, int] = {}  # the cache row of each node read
 
         def read(node: int) -> Tensor:
             if node == ROOT:
-                logits = self._read(ids[len(self._held) :], features)
+                logits = self._read(ids[len(self._held) :], request)
             else:
                 row = rows[tree.parents[node]]
                 feature = self._runner.hidden[row : row + 1]

@@ -37,30 +37,23 @@ class ModelDrafter:
         self.name = name
         self._runner = runner
         self._held: list[int] = []
-        self._unread: Sequence[int] = ()  # held too, but nobody knew them when they were fed:
-        self._first_unread = 0  # those from here on
+        self._unread: Sequence[int] = ()  # held too, but nobody knew them when they were fed
 
     @property
     def context(self) -> int:
         return self._runner.context
 
     def propose(self, ids: Sequence[int], request: DraftRequest) -> Proposal:
-        if request.desk is not None:
-            return self.go_on(Proposal(), ids, request)
-        return chain(lambda text, slot: self.step(text, request), ids, request)
-
-    def go_on(self, known: Proposal, ids: Sequence[int], request: DraftRequest) -> Proposal:
-        """`known` guesses after `ids`, and as many more as are asked for, left unread."""
-        text = [*ids, *known.tokens]
-        self._keep(common_prefix(self._known, text[:-1]))
-        missing = text[len(self._held) :]
-        proposal = device_round.chain(self._logits, missing, request, known=known)
+        if request.desk is None:
+            return chain(lambda text, slot: self._step(text, request), ids, request)
+        self._keep(common_prefix(self._known, ids[:-1]))
+        missing = ids[len(self._held) :]
+        proposal = device_round.chain(self._logits, missing, request)
         self._held.extend(missing)
-        self._unread, self._first_unread = proposal.tokens, len(known.tokens)
+        self._unread = proposal.tokens
         return proposal
 
-    def step(self, text: Sequence[int], request: DraftRequest) -> Step:
-        """The model's law of the token after `text`."""
+    def _step(self, text: Sequence[int], request: DraftRequest) -> Step:
         self._keep(common_prefix(self._known, text[:-1]))
         logits = self._feed(text[len(self._held) :])
         return request.said(logits, text, "model")
@@ -74,7 +67,7 @@ class ModelDrafter:
     @property
     def _known(self) -> list[int]:
         """All ids held. The last guess of a round was drawn but never fed."""
-        self._held.extend(self._unread[self._first_unread : -1])
+        self._held.extend(self._unread[:-1])
         self._unread = ()
         return self._held
 

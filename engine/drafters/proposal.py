@@ -48,10 +48,6 @@ class DraftRequest:
     features: Tensor | None = None
     memory: Store | None = None
 
-    def law(self, logits: Tensor, text: Sequence[int]) -> Tensor:
-        """The law (V,) to draw from, given a model's logits (V,) after `text`, guesses included."""
-        return self.law_of(self.scores(logits, text))
-
     def scores(self, logits: Tensor, text: Sequence[int]) -> Tensor:
         """A model's logits (V,) after `text`, with the penalty applied."""
         return penalise(logits[None], text, self.settings.repetition_penalty)[0]
@@ -115,6 +111,11 @@ class Step:
     token: int | None = None
     scores: Tensor | None = None
 
+    @property
+    def sureness(self) -> float:
+        """The chance the model gave its likeliest token, all settings aside; 0 where none spoke."""
+        return 0.0 if self.scores is None else float(self.scores.softmax(-1).max())
+
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
@@ -166,8 +167,9 @@ def chain(
 ) -> Proposal:
     """Draw guesses one after another, timing each, until k are made or `next_step` is silent.
 
-    `next_step` gets the text so far, guesses included, and the slot. Reading a drawn token on
-    the host waits for the device, so the measured seconds are those of the work.
+    What it took to be silent counts to the guess before. `next_step` gets the text so far, guesses
+    included, and the slot. Reading a drawn token on the host waits for the device, so the measured
+    seconds are those of the work.
     """
     text = list(ids)
     steps: list[Step] = []
@@ -181,6 +183,7 @@ def chain(
             steps.append(step)
         seconds.append(time.perf_counter() - started)
         if step is None:
+            seconds[-2:] = [sum(seconds[-2:])]
             break
     return Proposal(
         tokens=tuple(text[len(ids) :]),

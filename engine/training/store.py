@@ -15,12 +15,13 @@ import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from tokenizers import Tokenizer
 
-from engine.drafters.retrieval import in_stores, in_text
+from engine.drafters.retrieval import WORTH, likeliest
 from engine.drafters.suffix_index import SuffixIndex, replies
 from engine.training import corpus as text
 from engine.training import rounds
@@ -35,17 +36,37 @@ def build(corpus: text.Corpus, rows: Sequence[int]) -> text.Ids:
     return replies(ids, lengths, corpus.prompt_lengths[list(rows)])
 
 
-def hits(corpus: text.Corpus, row: int, index: SuffixIndex) -> rounds.Hits:
-    """Where copying, from this text or else the store, guesses the next token of a reply."""
+class Copies(NamedTuple):
+    """Of one reply, (positions,) each: where a copied token is right, and how likely it seems."""
+
+    hits: rounds.Hits
+    chances: npt.NDArray[np.float64]
+
+
+def copies(corpus: text.Corpus, row: int, index: SuffixIndex) -> Copies:
+    """What copying, from this text or the store, makes of each next token of a reply."""
     ids = corpus.row(row).tolist()
     first = int(corpus.prompt_lengths[row])
-    found = np.zeros(len(ids) - first, dtype=np.bool_)
+    found = Copies(np.zeros(len(ids) - first, dtype=np.bool_), np.zeros(len(ids) - first))
     for at in range(first, len(ids)):
-        copied = in_text(ids[:at])
-        stored = in_stores(ids[:at], {"store": index}) if copied is None else None
-        guess = ids[copied] if copied is not None else stored and stored[0]
-        found[at - first] = guess == ids[at]
+        copy = likeliest(ids[:at], {"store": index})
+        if copy is not None:
+            found.hits[at - first] = copy.token == ids[at]
+            found.chances[at - first] = copy.chance
     return found
+
+
+def histogram(replies: Sequence[Copies], k: int) -> list[int]:
+    """As `rounds.histogram`; a round's guesses end where one would hardly be kept."""
+    counts = [0] * (k + 1)
+    for hits, chances in replies:
+        at = 0
+        while at < len(hits):
+            worth = chances[at : at + k].cumprod() >= WORTH
+            accepted = int((worth & hits[at : at + k]).cumprod().sum())
+            counts[accepted] += 1
+            at += accepted + 1
+    return counts
 
 
 def measure(corpus: text.Corpus, split: text.Split) -> dict[str, Any]:
@@ -54,7 +75,7 @@ def measure(corpus: text.Corpus, split: text.Split) -> dict[str, Any]:
     report: dict[str, Any] = {"stored_tokens": len(index)}
     for temperature in (0.0, 0.7):
         rows = [row for row in split.held_out if np.isclose(corpus.temperature[row], temperature)]
-        found = {row: hits(corpus, row, index) for row in rows}
+        found = {row: copies(corpus, row, index) for row in rows}
         report[f"temperature_{temperature:g}"] = summary(list(found.values()))
         if temperature == 0:
             report["by_family"] = {
@@ -64,12 +85,13 @@ def measure(corpus: text.Corpus, split: text.Split) -> dict[str, Any]:
     return report
 
 
-def summary(replies: Sequence[rounds.Hits]) -> dict[str, Any]:
-    counts = {k: rounds.histogram(replies, k) for k in K}
+def summary(replies: Sequence[Copies]) -> dict[str, Any]:
+    counts = {k: histogram(replies, k) for k in K}
+    hits = np.concatenate([reply.hits for reply in replies])
     return {
         "replies": len(replies),
-        "positions": sum(len(reply) for reply in replies),
-        "match": float(np.mean(np.concatenate(replies))),
+        "positions": len(hits),
+        "match": float(hits.mean()),
         "tokens_per_round": {str(k): round(rounds.mean_acceptance_length(counts[k]), 4) for k in K},
         "histogram_k4": counts[4],
     }
@@ -90,8 +112,9 @@ def card(facts: dict[str, Any]) -> str:
             f"{facts['replies']:,} replies of {facts['target']}, {facts['tokens']:,} token ids, "
             f"{facts['bytes'] / 1e6:.2f} MB with their prompts. No training.",
             "",
-            "A guess is the most frequent continuation of the longest match (6 to 2 tokens), in "
-            "the text itself first and then in the store, while its share is at least one half.",
+            "A guess is the most frequent continuation of the longest match (6 to 2 tokens) in the "
+            "text itself or in the store, whichever is likelier to be right, until it would hardly "
+            "be kept.",
             "",
             "## Measured on prompts it never saw",
             "",

@@ -153,7 +153,10 @@ class Script:
             if said is None:
                 return None
             soft = isinstance(said, Tensor)
-            return Step(request.law(said.log(), text) if soft else request.certain(said), "script")
+            return Step(
+                request.law_of(request.scores(said.log(), text)) if soft else request.certain(said),
+                "script",
+            )
 
         return chain(step, ids, request)
 
@@ -209,7 +212,7 @@ class TreeScript:
         if law.sum() == 0:
             return None
         law = request.certain(int(law.argmax())) if self._certain else (
-            request.law(law.log(), before)
+            request.law_of(request.scores(law.log(), before))
         )  # fmt: skip
         law = law.clone()  # to which the dial may have brought them back
         law[elders] = 0.0

@@ -192,7 +192,7 @@ def laws_of(desk: Desk, s: Settings, seed: int) -> tuple[float, bool]:
     scores, target_probs, draft_probs = desk.weigh(wanted)
     gaps, text, alike = [0.0], list(TEXT), True
     for slot, law in enumerate(draft_probs):
-        expected = request.law(said[slot], text)
+        expected = request.law_of(request.scores(said[slot], text))
         alike &= int(proposal.tokens[slot]) == request.draw(slot, expected)
         text.append(int(proposal.tokens[slot]))
         gaps.append(float((law - expected).abs().max()))

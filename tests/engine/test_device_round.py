@@ -32,6 +32,7 @@ from tests.engine import kit
 from tests.engine.kit import TINY, TINY_D, audit, header, session
 from tests.engine.runs import GREEDY, ORACLE, PROMPT
 from tests.engine.test_drafters import store
+from tests.engine.test_eagle import audit as audit_features
 from tests.engine.test_eagle import fused
 from tests.engine.test_graphs import Tape, ticking
 from tests.engine.test_medusa import heads
@@ -367,18 +368,16 @@ def test_the_host_reads_once_a_round(monkeypatch, drafter, changes):
 
 
 @pytest.mark.parametrize("changes", [{}, {"repetition_penalty": 1.4}, {"quality": 50.0}], ids=str)
-def test_a_hybrid_copies_what_it_knows_and_leaves_its_model_s_guesses_unread(monkeypatch, changes):
+def test_a_hybrid_copies_what_it_knows_or_leaves_its_model_s_guesses_unread(monkeypatch, changes):
     """With the dial turned it is decided guess by guess, as elsewhere: a copy may be another."""
     settings = replace(GREEDY, k=6, **changes)
     alone = session(Runner(TINY), None, header(PROMPT, replace(settings, k=0)))
     list(alone.rounds())
     written = kit.committed(alone)
-    apart = [[*PROMPT, *written[:3], other] for other in (60, 61, 62)]  # nothing is likely next
-    memory = RetrievalDrafter(store(*apart, [*written[9:14], 0, *written[16:]]))
-    draft, target = Runner(TINY_D), recorded(same_bits=True)
-    model = ModelDrafter("model", draft)
-    hybrid = HybridDrafter(memory, model)
-    run = session(target, hybrid, header(PROMPT, settings), now=ticking())
+    memory = RetrievalDrafter(store(*[[*written[:8], 0], [*written[9:14], 0, 63]] * 2))
+    target, layer = recorded(same_bits=True), fused()
+    model = EagleDrafter("eagle", layer)
+    run = session(target, HybridDrafter(memory, model), header(PROMPT, settings), now=ticking())
     stay_on_device(run)
     rounds = []
     while run.finished is None:
@@ -386,11 +385,11 @@ def test_a_hybrid_copies_what_it_knows_and_leaves_its_model_s_guesses_unread(mon
             rounds.append(run.advance())
         assert settings.quality < 100 or reads == [FOUND]
         audit(target, run.ids)
-        audit(draft, model._known)
+        audit_features(layer, run.ids[: len(model._held)])
     assert kit.committed(run) == written
     sources = [[guess.source for guess in made.guesses] for made in rounds]
     assert settings.quality < 100 or ["model"] * 6 in sources
-    assert any("store" in each and each[-1] == "model" for each in sources), "both in one round"
+    assert any("store" in each for each in sources)
     for made in rounds:
         assert len(made.draft_step_seconds) == len(made.guesses)
         assert all(seconds > 0 for seconds in made.draft_step_seconds)
@@ -425,7 +424,7 @@ def test_laps_end_where_they_are_marked(monkeypatch):
     assert (laps.began, tuple(laps), len(laps)) == (10.0, (0.5, 0.5), 2)
     assert (laps[0], laps[:1]) == (0.5, (0.5,))
     assert Drawn(torch.tensor([1]), laps).drawn_at == 11.0
-    after = Laps(CPU, before=[3.0, 1.0], ahead=0.25)  # at 12
+    after = Laps(CPU, ahead=0.25)  # at 12
     after.mark()
-    assert (tuple(after), len(after)) == ((3.0, 1.0, 0.75), 3)
+    assert (tuple(after), len(after)) == ((0.75,), 1)
     assert Drawn(torch.tensor([1]), after).drawn_at == 12.0 + 0.5

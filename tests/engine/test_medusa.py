@@ -115,7 +115,7 @@ def test_each_guess_comes_with_its_own_head_s_law(temperature, quality, k):
     assert len(proposal.tokens) == len(proposal.laws) == min(k, HEADS)
     logits = heads().logits(features[-1])
     for slot, (token, law) in enumerate(zip(proposal.tokens, proposal.laws, strict=True)):
-        assert torch.allclose(law, asked.law(logits[slot], PROMPT))
+        assert torch.allclose(law, asked.law_of(asked.scores(logits[slot], PROMPT)))
         assert asked.draw(slot, law) == token
 
 

@@ -220,7 +220,7 @@ def test_a_proposal_comes_with_the_laws_of_its_rows(temperature, quality, k):
     logits = fresh_logits(PROMPT, k)
     assert len(proposal.tokens) == len(proposal.laws) == k
     for slot, (token, law) in enumerate(zip(proposal.tokens, proposal.laws, strict=True)):
-        assert torch.allclose(law, asked.law(logits[slot], PROMPT), atol=1e-9)
+        assert torch.allclose(law, asked.law_of(asked.scores(logits[slot], PROMPT)), atol=1e-9)
         assert asked.draw(slot, law) == token
 
 
@@ -230,7 +230,7 @@ def test_a_penalty_sees_the_guesses_before():
     logits = fresh_logits(PROMPT, 3)
     for slot, law in enumerate(proposal.laws):
         text = [*PROMPT, *proposal.tokens[:slot]]
-        assert torch.allclose(law, asked.law(logits[slot], text), atol=1e-9)
+        assert torch.allclose(law, asked.law_of(asked.scores(logits[slot], text)), atol=1e-9)
 
 
 class TableAhead(TableModel):

@@ -130,7 +130,9 @@ def test_elder_siblings_that_may_be_drawn_again_are_caught(monkeypatch):
     class Careless(TreeScript):
         def propose(self, ids, request):
             made = super().propose(ids, request)
-            stated = tuple(request.law(self._law(list(ids)).log(), ids) for _ in made.laws)
+            stated = tuple(
+                request.law_of(request.scores(self._law(list(ids)).log(), ids)) for _ in made.laws
+            )
             return replace(made, laws=stated)
 
     shapes = [(ROOT, ROOT), (ROOT,)]  # of four tokens: what is owed must be more than one of them

@@ -32,9 +32,13 @@ def run_of(drafter: str, rounds: int = 12, k: int = 4, chat: bool = True) -> Tra
             text = [*header.prompt_tokens, *trace.committed]
             origin = (7 * each.index + 3) % (len(text) - k)
             words = text[origin : origin + k]
-            guesses = tuple(
-                replace(g, token=token, source="n-gram", origin=origin + slot)
-                for slot, (g, token) in enumerate(zip(guesses, words, strict=True))
+            led = 1 if drafter == "hybrid" and each.index % 3 == 1 else 0  # guesses of its model
+            guesses = (
+                guesses[:led]
+                + tuple(
+                    replace(g, token=token, source="n-gram", origin=origin + slot)
+                    for slot, (g, token) in enumerate(zip(guesses, words, strict=True))
+                )[led:]
             )
         if drafter in ("retrieval", "hybrid") and each.index % 3 == 1:
             last = replace(guesses[-1], source="store", origin=None)

@@ -64,8 +64,6 @@ def layers(kind: About | None) -> int:
     """How many discs its body is made of; 0 where it is no stack of layers."""
     if kind is None or kind.family not in STACKS:
         return 0
-    if kind.layers is None and kind.family == "hybrid":
-        return layers(about("small"))
     return kind.layers or 1
 
 

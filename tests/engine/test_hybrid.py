@@ -1,0 +1,329 @@
+"""Hybrid: who is likelier to be right speaks, the model's rows stay true, and the law is exact."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from engine.drafters.eagle import EagleDrafter
+from engine.drafters.proposal import DraftRequest, Step
+from engine.drafters.retrieval import (
+    ASKING,
+    SURE,
+    WORTH,
+    Copy,
+    HybridDrafter,
+    RetrievalDrafter,
+    in_stores,
+    in_text,
+)
+from engine.llama import Runner
+from engine.trace import Round, Settings
+from tests.engine import kit
+from tests.engine.enumeration import difference
+from tests.engine.kit import TINY, TINY_VOCAB, header, session
+from tests.engine.runs import GREEDY, ORACLE, PROMPT, check_verdicts, essence
+from tests.engine.test_drafters import store
+from tests.engine.test_eagle import KeepsGuesses, audit, features_of, fused, request, told
+from tests.engine.test_law import law_of_whole_runs
+
+NOTHING = store([0, 0, 0])
+
+
+# --- how likely a copy is ---------------------------------------------------------------------
+
+
+def test_a_copy_is_the_likelier_the_longer_its_match_and_the_more_agree():
+    """Check values: (count - discount · .8 ^ (length - 2)) / total."""
+    once = [1, 2, 9, 50, 1, 2]
+    assert in_text(once) == Copy(9, "n-gram", 2, pytest.approx(0.55))
+    assert in_text([7, *once[:4], 7, *once[4:]]) == Copy(9, "n-gram", 3, pytest.approx(0.64))
+    assert in_text([1, 2, 9, *once]) == Copy(9, "n-gram", 5, pytest.approx((2 - 0.45) / 2))
+    assert in_text([1, 2, 8, *once]) == Copy(9, "n-gram", 5, pytest.approx((1 - 0.45) / 2))
+    assert in_text([1, 2, 3]) is None
+
+    stored = [4, 1, 2, 40, 60, 1, 2, 41, 60, 1, 2, 41, 60]
+    assert in_stores([1, 2], {"store": store(stored)}) == Copy(
+        41, "store", None, pytest.approx((2 - 0.9) / 3)
+    )
+    assert in_stores([4, 1, 2], {"store": store(stored)}) == Copy(
+        40, "store", None, pytest.approx(1 - 0.72)
+    )
+    both = {"store": store(stored), "memory": store([1, 2, 42, 60] * 3)}
+    assert in_stores([1, 2], both) == Copy(42, "memory", None, pytest.approx((3 - 0.9) / 6))
+    assert in_stores([8, 8], both) is None
+
+
+def test_the_likelier_of_text_and_stores_is_copied():
+    memory = RetrievalDrafter(store([3, 4, 1, 2, 40, 0], [1, 2, 40, 0], [1, 2, 40, 0]))
+    text = [1, 2, 9, 50, 1, 2]
+    assert memory.propose(text, request(None, 1)).tokens == (40,)  # thrice there, once here
+    assert memory.propose([1, 2, 9, *text], request(None, 1)).tokens == (9,)
+
+
+def test_copying_ends_where_a_guess_would_hardly_be_kept():
+    """After one match among others no more than a few; the text's own words, to the end."""
+    doubtful = RetrievalDrafter(store([1, 2, 20, 30, 31, 32, 33, 34, 35, 63]))
+    few = doubtful.propose([50, 1, 2], request(None, 8))
+    kept = 1.0
+    for count in range(len(few.tokens) + 1):
+        copy = doubtful.likeliest([50, 1, 2, *few.tokens[:count]], request(None, 8))
+        kept *= copy.chance if copy else 0.0
+        assert (kept >= WORTH) == (count < len(few.tokens))
+    assert 1 <= len(few.tokens) < 8
+    line = list(range(10, 30))
+    sure = RetrievalDrafter(NOTHING).propose([*line, *line[:6]], request(None, 8))
+    assert list(sure.tokens) == line[6:14]
+
+
+# --- who speaks -------------------------------------------------------------------------------
+
+
+@dataclass
+class Speaker:
+    """Stands in for EAGLE: a law (V,) after each text; notes what it was asked."""
+
+    law: object
+    context: int = 64
+
+    def __post_init__(self) -> None:
+        self.asked: list[tuple[int, ...]] = []
+
+    def prepare(self, ids: list[int], wanted: DraftRequest) -> None:
+        self.asked.clear()
+
+    def step(self, text: list[int], slot: int, wanted: DraftRequest) -> Step:
+        assert slot == len(self.asked)
+        self.asked.append(tuple(text))
+        return wanted.said(self.law(tuple(text)).log(), text, "model")
+
+    def observe(self, ids: list[int]) -> None:
+        """Nothing to learn."""
+
+
+def sure_of(token: int, chance: float) -> Tensor:
+    law = torch.full((TINY_VOCAB,), (1 - chance) / (TINY_VOCAB - 1), dtype=torch.float64)
+    law[token] = chance
+    return law
+
+
+ONCE = [1, 2, 9, 50, 1, 2]
+"""After which 9 is copied with .55, then 50 with .64, 1 with .71 …"""
+
+
+@pytest.mark.parametrize(
+    ("text", "chance", "sources", "asked"),
+    [
+        (ONCE, 0.5, "cccc", 1),  # the copy is likelier, and then nobody asks again
+        (ONCE, 0.6, "mm", 2),  # the model is, twice, with nothing to copy after its guess
+        ([7, 50, 60], 0.9, "mmmm", 4),
+        ([7, 50, 60], 0.3, "m", 1),  # what comes after it is not worth a step
+        ([1, 2, 9, *ONCE], 0.99, "cccc", 0),  # who is sure is not doubted
+    ],
+)
+def test_the_likelier_speaks_and_a_model_is_asked_while_that_pays(text, chance, sources, asked):
+    model = Speaker(lambda text: sure_of(33, chance))
+    hybrid = HybridDrafter(RetrievalDrafter(NOTHING), model)
+    proposal = hybrid.propose(list(text), request(None, 4))
+    spoke = ["c" if source == "n-gram" else "m" for source in proposal.sources]
+    assert "".join(spoke) == sources
+    assert len(model.asked) == asked
+    assert len(proposal.step_seconds) == len(proposal.tokens)
+    assert 0.5 < SURE < 0.72  # what these cases rest on
+    assert 0.3 < ASKING <= 0.6
+
+
+def test_a_copy_goes_on_where_the_model_led():
+    """The model says 9, which this text knows how to continue."""
+    model = Speaker(lambda text: sure_of(9, 0.95 if text[-1] == 2 else 0.3))
+    hybrid = HybridDrafter(RetrievalDrafter(NOTHING), model)
+    proposal = hybrid.propose([1, 2, 9, 50, 51, 60, 2], request(None, 4))
+    assert proposal.tokens[:3] == (9, 50, 51)
+    assert proposal.sources[:3] == ("model", "n-gram", "n-gram")
+    assert proposal.origins[:3] == (None, 3, 4)
+
+
+@pytest.mark.parametrize("k", [1, 2, 4, 8])
+def test_fewer_guesses_are_the_same_round_cut_off(k):
+    """As `auto` and `adapt` take it to be: no decision knows how many are wanted."""
+    line = list(range(10, 30))
+    model = Speaker(lambda text: sure_of((text[-1] + 7) % 60, 0.8))
+    hybrid = HybridDrafter(RetrievalDrafter(store([17, 24, 40, 41, 42, 43])), model)
+    for text in (line, [*line, 10], [*line, 10, 11, 12]):
+        assert (
+            hybrid.propose(text, request(None, k)).tokens
+            == (hybrid.propose(text, request(None, 16)).tokens[:k])
+        )
+
+
+# --- the law ----------------------------------------------------------------------------------
+
+
+class Peeks(Speaker):
+    """The broken twin: it draws first, and lets the memory speak where it dislikes what it drew."""
+
+    def step(self, text: list[int], slot: int, wanted: DraftRequest) -> Step:
+        said = super().step(text, slot, wanted)
+        token = wanted.draw(slot, said.law)
+        return replace(said, token=token, scores=None if token == 0 else said.scores)
+
+
+def distance(monkeypatch, speaker, s, seed=3, vocab=3, length=2):
+    """Largest difference between the law of whole runs with a hybrid and the target's alone."""
+    target_law, draft_law = kit.random_law(seed, vocab), kit.random_law(seed + 1, vocab)
+    memory = store([0, 1, 0, 2, 1, 1, 0, 0, 1, 2, 2, 0])
+    found = law_of_whole_runs(
+        monkeypatch, target_law, None, s, vocab, length,
+        drafter=lambda: HybridDrafter(RetrievalDrafter(memory), speaker(draft_law)), room=2,
+    )  # fmt: skip
+    assert sum(found.values()) == pytest.approx(1, abs=1e-12)
+    return difference(
+        lambda prefix: kit.process_law(target_law((0, *prefix)), s, (0, *prefix)), length, found
+    )
+
+
+@pytest.mark.parametrize(
+    ("k", "temperature", "quality", "penalty"), [(2, 1.0, 100.0, 1.0), (1, 0.7, 60.0, 1.5)]
+)
+def test_the_law_of_whole_runs_is_the_target_s(monkeypatch, k, temperature, quality, penalty):
+    """B13: who speaks is decided before anything is drawn."""
+    s = Settings("hybrid", k, quality, temperature, repetition_penalty=penalty)
+    assert distance(monkeypatch, Speaker, s) < 1e-12
+
+
+def test_a_hybrid_that_peeks_at_the_draw_is_caught(monkeypatch):
+    assert distance(monkeypatch, Peeks, Settings("hybrid", 2, temperature=1.0)) > 1e-3
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+@pytest.mark.parametrize("quality", [100.0, 40.0, 0.0])
+@pytest.mark.parametrize("text", [PROMPT, [*PROMPT, *PROMPT[:3]]])
+def test_a_proposal_comes_with_the_laws_it_was_drawn_from(temperature, quality, text):
+    """B13: a copied guess is certain but for the dial, a model's has the model's law."""
+    wanted = request(features_of(text), 5, temperature=temperature, quality=quality, top_k=9)
+    hybrid = HybridDrafter(RetrievalDrafter(NOTHING), EagleDrafter("eagle", fused()))
+    proposal = hybrid.propose(text, wanted)
+    assert 0 < len(proposal.tokens) == len(proposal.laws) == len(proposal.step_seconds) <= 5
+    for slot, (token, law) in enumerate(zip(proposal.tokens, proposal.laws, strict=True)):
+        assert float(law.sum()) == pytest.approx(1, abs=1e-6)
+        assert wanted.draw(slot, law) == token
+        if quality == 100 and proposal.sources[slot] == "n-gram":
+            assert float(law[token]) == 1.0
+
+
+# --- whole sessions ---------------------------------------------------------------------------
+
+
+def memory_of_some() -> RetrievalDrafter:
+    """It knows some phrases of what the target will say, each with another end than the true."""
+    return RetrievalDrafter(store(*[[*ORACLE[2:12], 63, 63], [*ORACLE[16:28], 0, 63]] * 2))
+
+
+def sources(rounds: list[Round]) -> set[tuple[str, ...]]:
+    return {tuple(guess.source for guess in made.guesses) for made in rounds}
+
+
+def audited_run(model: EagleDrafter, runner, **changes) -> list[Round]:
+    """A run whose rows of the model are looked at before every round is decided."""
+    hybrid = HybridDrafter(memory_of_some(), model)
+    settings = replace(GREEDY, **changes)
+    run = session(Runner(TINY), hybrid, header(PROMPT, settings, max_new_tokens=36))
+    rounds = []
+    while run.finished is None:
+        rounds.append(run.advance())
+        audit(runner, run.ids[: len(model._held)])
+    assert kit.committed(run) == ORACLE[:36]
+    return rounds
+
+
+@pytest.mark.parametrize("k", [1, 2, 4, 6])
+@pytest.mark.parametrize("wrong_every", [2, 3, 5])
+def test_rows_are_read_with_true_features_whoever_guessed_and_wherever_it_was_refused(
+    k, wrong_every
+):
+    """B10: copied guesses leave no rows, the model's own are read anew."""
+    runner = told(lambda at: at % wrong_every != wrong_every - 1)
+    rounds = audited_run(EagleDrafter("eagle", runner), runner, k=k)
+    check_verdicts(rounds)
+    found = sources(rounds)
+    assert any("store" in each for each in found)
+    assert any("model" in each for each in found)
+    assert all("model" not in each[each.index("store") :] for each in found if "store" in each)
+
+
+def test_the_audit_catches_a_model_whose_guessed_rows_stay():
+    class Stays(KeepsGuesses):
+        def step(self, text, slot, wanted):
+            said = super().step(text, slot, wanted)
+            if slot:
+                self._held.append(text[-1])
+            return said
+
+    runner = told()
+    with pytest.raises(AssertionError):
+        audited_run(Stays("eagle", runner), runner, k=4)
+
+
+@pytest.mark.parametrize("quality", [100.0, 60.0, 0.0])
+def test_greedy_text_is_the_target_s_own_while_k_changes_and_rounds_are_taken_back(quality):
+    chance = random.Random(int(quality))
+    hybrid = HybridDrafter(memory_of_some(), EagleDrafter("eagle", told(lambda at: at % 3 != 1)))
+    run = session(Runner(TINY), hybrid, header(PROMPT, GREEDY, max_new_tokens=36))
+    drafted = 0
+    for _ in range(9):
+        if run.finished is None:
+            drafted += len(run.advance().guesses)
+        to_round = max(0, run.made - chance.randrange(3))
+        run.rewind(to_round, replace(GREEDY, k=chance.randrange(0, 7), quality=quality))
+    for made in run.rounds():
+        drafted += len(made.guesses)
+    assert drafted > 0
+    assert kit.committed(run)[:36] == ORACLE[:36]
+
+
+def test_a_rewind_that_changes_nothing_repeats_the_sampled_run():
+    warm = Settings("hybrid", 3, quality=80.0, temperature=0.9, top_k=40)
+
+    def run():
+        hybrid = HybridDrafter(memory_of_some(), EagleDrafter("eagle", told()))
+        return session(Runner(TINY), hybrid, header(PROMPT, warm, seed=4))
+
+    straight = list(run().rounds())
+    taken_back = run()
+    made = [taken_back.advance() for _ in range(4)]
+    taken_back.rewind(1, warm)
+    assert essence(made[:1] + list(taken_back.rounds())) == essence(straight)
+
+
+@pytest.mark.parametrize("end", [4, 7, 16])
+def test_the_text_ends_where_a_copied_or_a_model_s_guess_ends_it(end):
+    """What was guessed beyond the end is not written."""
+    at = ORACLE.index(ORACLE[end])
+    hybrid = HybridDrafter(memory_of_some(), EagleDrafter("eagle", told()))
+    run = session(Runner(TINY), hybrid, header(PROMPT, replace(GREEDY, k=6), max_new_tokens=36))
+    run._vocabulary = kit.Words(eos_ids=(ORACLE[end],))
+    rounds = list(run.rounds())
+    assert run.finished is not None
+    assert run.finished.reason == "eos"
+    assert kit.committed(run) == ORACLE[: at + 1]
+    assert any(made.guesses for made in rounds)
+
+
+def test_what_a_model_was_not_asked_for_it_reads_when_it_is():
+    """Two rounds of copies, and then a guess: that of a model which read all the time."""
+    runner = fused()
+    hybrid = HybridDrafter(RetrievalDrafter(NOTHING), EagleDrafter("eagle", runner))
+    line = list(range(10, 24))
+    text = [*line, 40, *line[:5]]
+    assert set(hybrid.propose(text, request(features_of(text), 4)).sources) == {"n-gram"}
+    assert runner.length == 0
+    text = [*text, *line[5:9], 41]
+    proposal = hybrid.propose(text, request(features_of(text), 4))
+    assert proposal.sources[0] == "model"
+    whole = EagleDrafter("eagle", fused()).propose(text, request(features_of(text), 1))
+    assert proposal.tokens[0] == whole.tokens[0]
+    audit(runner, text)
