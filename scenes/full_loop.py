@@ -127,7 +127,7 @@ def _text_so_far(parts: Parts, m: Moment) -> None:
     )
     parts.add("solids", shown.solids)
     parts.add("glyphs", shown.glyphs)
-    seen = _ribbon_seen(m.view)
+    seen = _unless(m.view, "close")  # from close by the ribbon would pass behind the caption
     if seen == 1.0:
         parts.add("tiles", shown.tiles)
     elif seen > 0.0:
@@ -136,12 +136,12 @@ def _text_so_far(parts: Parts, m: Moment) -> None:
         parts.add("tiles", tiles)
 
 
-def _ribbon_seen(view: View) -> float:
-    """How much of the ribbon is seen: from close by none, for it would pass behind the caption."""
-    here = float(view.preset != "close")
+def _unless(view: View, *presets: Preset) -> float:
+    """How much (0..1) is seen of what these cameras leave out."""
+    here = float(view.preset not in presets)
     if view.glide is None or view.reduce_motion:
         return here
-    before = float(view.glide.preset != "close")
+    before = float(view.glide.preset not in presets)
     return before + (here - before) * ease(view.glide.progress)
 
 
@@ -335,10 +335,16 @@ def _name(
     z: float,
     alpha: float,
 ) -> None:
-    """Write a zone's name before its blocks (if they leave it room), or left of its line."""
+    """Write a zone's name before its blocks (if they leave it room), or left of its line.
+
+    There it is left out by the cameras that do not frame what is so far left.
+    """
     em = GROUND_EM * m.lettering
     wide = text.measure(words) * em
     if room is None:
+        alpha *= _unless(m.view, "follow", "close")
+        if alpha <= 0.0:
+            return
         where = np.array((-0.4 - wide, FLOOR, z + 0.3 * em))
     elif wide <= room[1] - room[0]:
         where = np.array((room[0], FLOOR, z + DEPTH / 2 + MARGIN + em))

@@ -149,6 +149,29 @@ def test_two_committed_words_stand_before_a_round(run: Trace) -> None:
         assert inside(frame, corners(nearest), view)
 
 
+def clipped(run: Trace, preset: Preset) -> bool:
+    """Whether a zone's name is cut by a panel beside the stage."""
+    timeline, view = full_loop.timeline(run), View(preset=preset, free=PANELS)
+    for spans in timeline.spans[:3]:
+        frame = full_loop.compose(run, timeline, spans.pulse.start, view)
+        glyphs = frame.glyphs
+        flat = glyphs[(np.abs(glyphs["up"][:, 1]) < 1e-6) & (glyphs["origin"][:, 1] < HEIGHT / 4)]
+        ends = np.concatenate([flat["origin"], flat["origin"] + flat["right"]]).astype(float)
+        pixels = camera.project(frame.camera, ends, *_size(view))
+        if (pixels[:, 0] < view.free[0] * view.width).any():
+            return True
+    return False
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_panel_cuts_no_name(preset: Preset, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = [RUNS[name] for name in ("k=4", "tree of 16", "raw")]
+    assert not any(clipped(run, preset) for run in shown)
+    if preset in ("follow", "close"):  # the twin: names that these cameras do not frame
+        monkeypatch.setattr(full_loop, "_unless", lambda *_: 1.0)
+        assert any(clipped(run, preset) for run in shown)
+
+
 def leaning(run: Trace, preset: Preset) -> float:
     """How much more of the free rectangle is empty beside one end of what stands than the other.
 
