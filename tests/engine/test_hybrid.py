@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from engine.drafters.eagle import EagleDrafter
-from engine.drafters.proposal import DraftRequest, Step
+from engine.drafters.proposal import DraftRequest, Step, common_prefix
 from engine.drafters.retrieval import (
     ASKING,
     SURE,
@@ -23,6 +24,8 @@ from engine.drafters.retrieval import (
 )
 from engine.llama import Runner
 from engine.trace import Round, Settings
+from engine.training import store as card_store
+from engine.training.corpus import Corpus
 from tests.engine import kit
 from tests.engine.enumeration import difference
 from tests.engine.kit import TINY, TINY_VOCAB, header, session
@@ -78,6 +81,32 @@ def test_copying_ends_where_a_guess_would_hardly_be_kept():
     line = list(range(10, 30))
     sure = RetrievalDrafter(NOTHING).propose([*line, *line[:6]], request(None, 8))
     assert list(sure.tokens) == line[6:14]
+
+
+def test_a_card_counts_rounds_as_they_are_made():
+    """The rounds of a whole greedy reply, counted from one look at each of its positions."""
+    chance = random.Random(2)
+    phrases = [[chance.randrange(9) for _ in range(4)] for _ in range(5)]
+
+    def some(count: int) -> list[int]:
+        return [token for _ in range(count) for token in chance.choice(phrases)]
+
+    reply, index = some(30), store([*some(40), 63])
+    ids = [20, 21, *reply]
+    corpus = Corpus(
+        np.array(ids), np.array([0, len(ids)]), np.array([2]), np.array([0.0]), np.array([0])
+    )
+    memory = RetrievalDrafter(index)
+    for k in (1, 3, 8):
+        made = [0] * (k + 1)
+        at = 2
+        while at < len(ids):
+            guesses = memory.propose(ids[:at], request(None, k)).tokens
+            accepted = common_prefix(guesses, ids[at:])
+            made[accepted] += 1
+            at += accepted + 1
+        assert card_store.histogram([card_store.copies(corpus, 0, index)], k) == made
+        assert sum(made[1:]) > 0
 
 
 # --- who speaks -------------------------------------------------------------------------------
