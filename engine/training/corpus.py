@@ -8,7 +8,6 @@ prompt families, whole templates and whole topics; a row touching any of them ne
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,7 +88,8 @@ def load(*paths: Path) -> Corpus:
 
 def save(corpus: Corpus, path: Path) -> None:
     """Write the corpus so that a reader sees either the old file or the whole new one."""
-    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".npz", delete=False) as file:
+    partial = path.with_suffix(f".{os.getpid()}.tmp")
+    with partial.open("wb") as file:
         np.savez_compressed(
             file,
             ids=corpus.ids,
@@ -98,7 +98,7 @@ def save(corpus: Corpus, path: Path) -> None:
             temperature=corpus.temperature,
             family=corpus.family,
         )
-    os.replace(file.name, path)
+    os.replace(partial, path)
 
 
 @dataclass(frozen=True)
