@@ -199,7 +199,7 @@ def _features(m: Moment, kind: About | None, grown: Floats, strong: float) -> li
     x, y, z = m.stand.target
     crown, tone = (x, y + models.TARGET_RADIUS, z), m.colors.linear("target")
     if m.place.lanes > 1:  # branches tell what follows what, and no line stands behind them
-        x, y, z = walk.foot_at(kind, m)
+        x, y, z = walk.foot_at(kind, replace(m, t=min(m.t, m.spans.close.start)))
         end = x, y + drafters.tall(kind), z
         curve = flows.bent(crown, end, (0.0, 0.45, 0.9), (0.0, 1.2, 0.0))
         return [flows.ribbon(curve, WIDE, tone, strong, float(grown[0]))]
