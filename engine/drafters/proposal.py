@@ -113,7 +113,7 @@ class Step:
 
     @property
     def sureness(self) -> float:
-        """The chance the model gave its likeliest token, all settings aside; 0 where none spoke."""
+        """The chance the model gave its likeliest token, at temperature 1; 0 where none spoke."""
         return 0.0 if self.scores is None else float(self.scores.softmax(-1).max())
 
 

@@ -20,9 +20,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from engine.arguments import MAX_K
 from engine.drafters.eagle import EagleDrafter
 from engine.drafters.ngram import continuations
-from engine.drafters.proposal import DraftRequest, Proposal, Step, chain
+from engine.drafters.proposal import DraftRequest, Proposal, Step, chain, common_prefix
 from engine.drafters.suffix_index import Store, pooled
 
 LONGEST, SHORTEST = 6, 2
@@ -106,13 +107,18 @@ class HybridDrafter:
     def __init__(self, memory: RetrievalDrafter, model: EagleDrafter) -> None:
         self._memory = memory
         self._model = model
+        self._last: list[int] = []  # the text of its last round
 
     @property
     def context(self) -> int | None:
         return self._model.context
 
     def propose(self, ids: Sequence[int], request: DraftRequest) -> Proposal:
-        self._model.prepare(ids, request)
+        # What the model was spared while this one copied is on the clock when it is read.
+        owes = self._goes_on(ids)
+        self._last = list(ids)
+        if not owes:
+            self._model.prepare(ids, request)
         # With the dial turned a copied guess is drawn, too: then nothing stays unread.
         unread = request.desk is not None and request.settings.quality >= 100
         kept, asking = 1.0, True
@@ -122,6 +128,8 @@ class HybridDrafter:
             copy = self._memory.likeliest(text, request)
             chance = copy.chance if copy is not None else 0.0
             asking = asking and chance < SURE and kept >= ASKING
+            if asking and owes and slot == 0:
+                self._model.prepare(ids, request)
             if asking and unread:
                 return None
             if asking:
@@ -139,6 +147,11 @@ class HybridDrafter:
         if asking and unread:
             return self._model.unread(ids, request, sum(copied.step_seconds))
         return copied
+
+    def _goes_on(self, ids: Sequence[int]) -> bool:
+        """Whether the text is that of its last round and what the round brought."""
+        known = len(self._last)
+        return 0 < len(ids) - known <= MAX_K + 1 and common_prefix(self._last, ids) == known
 
     def observe(self, ids: Sequence[int]) -> None:
         self._model.observe(ids)

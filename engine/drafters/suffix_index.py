@@ -12,9 +12,11 @@ Knows nothing of drafting: how sure a continuation must be is the caller's to de
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -81,9 +83,20 @@ class SuffixIndex:
 
     @classmethod
     def load(cls, path: Path) -> SuffixIndex:
-        """Index the replies of a text that ``engine.training.store`` has put there."""
-        with np.load(path) as arrays:
-            return cls(replies(arrays["ids"], arrays["lengths"], arrays["prompt_lengths"]))
+        """Index the replies of a text that ``engine.training.store`` has put there.
+
+        Raises ValueError, one clear sentence, where that is not what lies there.
+        """
+        try:
+            with np.load(path) as arrays:
+                return cls(replies(arrays["ids"], arrays["lengths"], arrays["prompt_lengths"]))
+        except (
+            OSError, EOFError, KeyError, ValueError, IndexError, BadZipFile, zlib.error,
+        ) as error:  # fmt: skip
+            raise ValueError(
+                f"{path} is no store of replies, or of an older kind: put the one back that came "
+                "with the program, or make it anew (engine/training/store.py)"
+            ) from error
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.drafters.eagle import EagleDrafter
+from engine.drafters.eagle import EagleDrafter, FusedRunner
+from engine.drafters.model import CATCH_UP
 from engine.drafters.proposal import DraftRequest, Step, common_prefix
 from engine.drafters.retrieval import (
     ASKING,
@@ -356,3 +357,28 @@ def test_what_a_model_was_not_asked_for_it_reads_when_it_is():
     whole = EagleDrafter("eagle", fused()).propose(text, request(features_of(text), 1))
     assert proposal.tokens[0] == whole.tokens[0]
     audit(runner, text)
+
+
+def test_what_was_not_read_while_it_copied_is_on_the_clock_when_it_is_read(monkeypatch):
+    """A second for each row: reading a prompt is preparation, reading on after copies is not."""
+    clock = [0.0]
+    monkeypatch.setattr("engine.drafters.proposal.time.perf_counter", lambda: clock[0])
+
+    class Slow(FusedRunner):
+        def read(self, ids, features):
+            clock[0] += len(ids)
+            return super().read(ids, features)
+
+    line = [*range(10, 22), 40]
+    text = [*line, *line[:5]]
+    hybrid = HybridDrafter(RetrievalDrafter(NOTHING), EagleDrafter("eagle", fused(Slow)))
+    for _ in range(8):
+        proposal = hybrid.propose(text, request(features_of(text), 4))
+        assert set(proposal.sources) == {"n-gram"}
+        text = [*text, *proposal.tokens, line[(len(text) + 4) % len(line)]]
+    text = [*text[:-1], 62]
+    assert len(text) > CATCH_UP
+    proposal = hybrid.propose(text, request(features_of(text), 1))
+    assert (proposal.sources, proposal.step_seconds) == (("model",), (float(len(text)),))
+    fresh = HybridDrafter(RetrievalDrafter(NOTHING), EagleDrafter("eagle", fused(Slow)))
+    assert fresh.propose(text, request(features_of(text), 1)).step_seconds == (1.0,)

@@ -495,6 +495,19 @@ def test_a_store_is_the_text_and_looks_up_its_replies_alone(tmp_path: Path) -> N
     assert index.ids.tolist() == store.build(corpus, range(len(corpus))).tolist()
 
 
+@pytest.mark.parametrize("kind", ["of old", "cut off", "empty", "none"])
+def test_what_is_no_store_is_refused_in_a_sentence(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "store.npz"
+    if kind in ("of old", "cut off"):
+        np.savez(path, ids=np.arange(9, dtype=np.uint16))
+    if kind == "cut off":
+        path.write_bytes(path.read_bytes()[:60])
+    if kind == "empty":
+        path.touch()
+    with pytest.raises(ValueError, match=r"store\.npz is no store of replies"):
+        SuffixIndex.load(path)
+
+
 def test_the_store_continues_replies_and_never_crosses_them() -> None:
     corpus = made_up_corpus()
     ids = store.build(corpus, range(len(corpus)))
