@@ -25,7 +25,15 @@ import torch
 
 from engine.training import evaluate, machine, teacher
 from engine.training.kinds import KINDS, load
-from engine.training.loop import Lessons, Trainer, fit, run, stop_on_signals, write_checkpoint
+from engine.training.loop import (
+    Lessons,
+    Trainer,
+    fit,
+    keep_to_plan,
+    run,
+    stop_on_signals,
+    write_checkpoint,
+)
 from engine.training.recipe import Recipe
 from engine.training.ship import card, ship
 
@@ -88,7 +96,8 @@ def main(stop: threading.Event) -> None:
     parser.add_argument(
         "--minutes",
         type=float,
-        help="train for about so long: as many --visits as its first steps' pace fits in",
+        help="train for about so long: as many --visits as its first steps' pace fits in; laws "
+        "still to be made come on top. Started again, it comes to the visits set the first time",
     )
     parser.add_argument(
         "--cooldown",
@@ -173,7 +182,9 @@ def main(stop: threading.Event) -> None:
     trainer = prepare(options.drafter, plan, recipe, options.start)
     watch = evaluate.Watch.load(plan, options.seed)
     every = options.every
-    if options.minutes is not None:
+    if options.minutes is not None and trainer.planned:
+        every = keep_to_plan(trainer)
+    elif options.minutes is not None:
         trainer.recipe = replace(recipe, visits=2**62)
         every = fit(trainer, lessons, watch, time.monotonic() + 60 * options.minutes)
     if not run(trainer, lessons, watch, options.work, every, stop, options.keep):

@@ -1,7 +1,7 @@
 """The training loop every drafter shares: lessons in, updates out, stopped and resumed at will.
 
 `Lessons` serves the target's laws as steps of whole rows; `Trainer` is a student, its optimiser
-and its progress as one; `run` steps, measures on held-out rows, and saves. The same seed, text
+and its progress as one; `run` steps, measures on held-out rows, and saves. The same recipe, text
 and processor give the same weights, interrupted or not.
 Knows nothing of what a drafter reads or how it guesses ahead: that is the student's.
 """
@@ -121,6 +121,7 @@ class Trainer:
         self.head = student.head.to(dtype)
         self.progress = Progress()
         self.start: dict[str, Any] = {}  # the drafter it began with, as its card is to say
+        self.planned = 0  # visits that a training it goes on from was to come to
         for layer in getattr(student.decoder, "layers", [])[: recipe.frozen_layers]:
             layer.requires_grad_(False)
         self.optimiser = torch.optim.AdamW(
@@ -178,6 +179,7 @@ class Trainer:
         self.student.decoder.load_state_dict(state["student"])
         self.optimiser.load_state_dict(state["optimiser"])
         self.progress = Progress(**state["progress"])
+        self.planned = state["recipe"]["visits"] if self.progress.step else 0
 
 
 def train(trainer: Trainer, lessons: Lessons) -> Iterator[float]:
@@ -210,14 +212,24 @@ def fit(trainer: Trainer, lessons: Lessons, watch: evaluate.Watch, end: float) -
     watch.match(trainer.student, lessons.corpus)
     looked = time.monotonic()
     before = progress.visits
-    for _ in islice(train(trainer, lessons), PACE_STEPS):
+    steps = train(trainer, lessons)
+    next(steps)  # not timed: laws may have to be made for it, a whole shard of them
+    started = time.monotonic()
+    for _ in islice(steps, PACE_STEPS - 1):
         pass
-    a_step = (time.monotonic() - looked) / PACE_STEPS
+    a_step = (time.monotonic() - started) / (PACE_STEPS - 1)
     left = end - time.monotonic() - LOOKS * (looked - began)
-    steps = max(1, int(left / a_step))
-    visits = progress.visits + steps * (progress.visits - before) // PACE_STEPS
+    count = max(1, int(left / a_step))
+    visits = progress.visits + count * (progress.visits - before) // PACE_STEPS
     trainer.recipe = replace(trainer.recipe, visits=visits)
-    return max(1, steps // LOOKS)
+    return max(1, count // LOOKS)
+
+
+def keep_to_plan(trainer: Trainer) -> int:
+    """Come to the visits that were set when the training began; returns as `fit`."""
+    progress = trainer.progress
+    trainer.recipe = replace(trainer.recipe, visits=trainer.planned)
+    return max(1, trainer.planned * progress.step // (progress.visits * LOOKS))
 
 
 def write_checkpoint(state: dict[str, Any], path: Path) -> None:

@@ -231,10 +231,17 @@ def test_a_training_given_minutes_ends_by_itself_and_says_how_to_repeat_it(
         "--minutes 0.02 --step-tokens 20 --others 10"
     )
     monkeypatch.setattr(sys, "argv", line.split())
-    distil.main(threading.Event())
-    facts = json.loads((tmp_path / "eagle" / "card.json").read_text())
-    assert facts["finished"]
-    assert f"--visits {facts['recipe']['visits']}" in facts["command"]
+    stopped = threading.Event()
+    stopped.set()
+    distil.main(stopped)
+    planned = torch.load(tmp_path / "work" / "checkpoint.pt", weights_only=True)["recipe"]["visits"]
+    for _ in range(2):  # it ends where it was to end, and once there trains no further
+        distil.main(threading.Event())
+        facts = json.loads((tmp_path / "eagle" / "card.json").read_text())
+        assert facts["finished"]
+        assert facts["recipe"]["visits"] == planned
+        assert planned <= facts["visits"] < planned + 100
+    assert f"--visits {planned}" in facts["command"]
     assert facts["recipe"]["visits"] < 10**6
     assert "--others 10" in facts["command"]
     assert "and 10 others for all the rest" in (tmp_path / "eagle" / "card.md").read_text()
