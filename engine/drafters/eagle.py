@@ -101,11 +101,15 @@ class EagleDrafter:
         features = request.features
         if features is None or len(features) < len(ids) - 1:
             raise ValueError("it drafts from the target's features, and this target shows none")
-        kept = common_prefix(self._held, ids[:-1])
+        kept = self.held(ids)
         self._runner.rollback(kept)
         del self._held[kept:]
         if len(ids) - 1 - kept > CATCH_UP:
             self._read(ids[kept:-1], request)[0].item()  # preparation, and waited for
+
+    def held(self, ids: Sequence[int]) -> int:
+        """How many rows of the text `ids` are read and still its own."""
+        return common_prefix(self._held, ids[:-1])
 
     def step(self, text: Sequence[int], slot: int, request: DraftRequest) -> Step:
         """The law of the token after `text`, in which `slot` guesses follow what was prepared for.

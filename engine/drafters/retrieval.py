@@ -107,18 +107,24 @@ class HybridDrafter:
     def __init__(self, memory: RetrievalDrafter, model: EagleDrafter) -> None:
         self._memory = memory
         self._model = model
-        self._last: list[int] = []  # the text of its last round
+        self._last: list[int] = []  # the text of its last round,
+        self._held = 0  # and how much of it the model had read by then
 
     @property
     def context(self) -> int | None:
         return self._model.context
 
     def propose(self, ids: Sequence[int], request: DraftRequest) -> Proposal:
-        # What the model was spared while this one copied is on the clock when it is read.
+        # What the model was spared while this one copied is on the clock when it is read; what
+        # was there before, or went as others used it between two rounds, is preparation.
         owes = self._goes_on(ids)
-        self._last = list(ids)
         if not owes:
             self._model.prepare(ids, request)
+        proposal = self._guess(ids, request, owes)
+        self._last, self._held = list(ids), self._model.held(ids)
+        return proposal
+
+    def _guess(self, ids: Sequence[int], request: DraftRequest, owes: bool) -> Proposal:
         # With the dial turned a copied guess is drawn, too: then nothing stays unread.
         unread = request.desk is not None and request.settings.quality >= 100
         kept, asking = 1.0, True
@@ -149,9 +155,10 @@ class HybridDrafter:
         return copied
 
     def _goes_on(self, ids: Sequence[int]) -> bool:
-        """Whether the text is that of its last round and what the round brought."""
+        """Whether the text is that of its last round and what the round brought, read as far."""
         known = len(self._last)
-        return 0 < len(ids) - known <= MAX_K + 1 and common_prefix(self._last, ids) == known
+        goes_on = 0 < len(ids) - known <= MAX_K + 1 and common_prefix(self._last, ids) == known
+        return goes_on and self._model.held(ids) >= self._held
 
     def observe(self, ids: Sequence[int]) -> None:
         self._model.observe(ids)

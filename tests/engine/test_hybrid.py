@@ -126,6 +126,9 @@ class Speaker:
     def prepare(self, ids: list[int], wanted: DraftRequest) -> None:
         self.asked.clear()
 
+    def held(self, ids: list[int]) -> int:
+        return 0
+
     def step(self, text: list[int], slot: int, wanted: DraftRequest) -> Step:
         assert slot == len(self.asked)
         self.asked.append(tuple(text))
@@ -371,7 +374,8 @@ def test_what_was_not_read_while_it_copied_is_on_the_clock_when_it_is_read(monke
 
     line = [*range(10, 22), 40]
     text = [*line, *line[:5]]
-    hybrid = HybridDrafter(RetrievalDrafter(NOTHING), EagleDrafter("eagle", fused(Slow)))
+    model = EagleDrafter("eagle", fused(Slow))
+    hybrid = HybridDrafter(RetrievalDrafter(NOTHING), model)
     for _ in range(8):
         proposal = hybrid.propose(text, request(features_of(text), 4))
         assert set(proposal.sources) == {"n-gram"}
@@ -380,5 +384,9 @@ def test_what_was_not_read_while_it_copied_is_on_the_clock_when_it_is_read(monke
     assert len(text) > CATCH_UP
     proposal = hybrid.propose(text, request(features_of(text), 1))
     assert (proposal.sources, proposal.step_seconds) == (("model",), (float(len(text)),))
+    other = [*range(30, 55), *range(24, 5, -1)]
+    model.propose(other, request(features_of(other), 1))  # another run's text, in its place
+    text = [*text, 63]
+    assert hybrid.propose(text, request(features_of(text), 1)).step_seconds == (1.0,)
     fresh = HybridDrafter(RetrievalDrafter(NOTHING), EagleDrafter("eagle", fused(Slow)))
     assert fresh.propose(text, request(features_of(text), 1)).step_seconds == (1.0,)
