@@ -205,12 +205,12 @@ class Peeks(Speaker):
         return replace(said, token=token, scores=None if token == 0 else said.scores)
 
 
-def distance(monkeypatch, speaker, s, seed=3, vocab=3, length=2):
+def distance(monkeypatch, speaker, s, seed=3, vocab=3, length=2, ks=()):
     """Largest difference between the law of whole runs with a hybrid and the target's alone."""
     target_law, draft_law = kit.random_law(seed, vocab), kit.random_law(seed + 1, vocab)
     memory = store([0, 1, 0, 2, 1, 1, 0, 0, 1, 2, 2, 0])
     found = law_of_whole_runs(
-        monkeypatch, target_law, None, s, vocab, length,
+        monkeypatch, target_law, None, s, vocab, length, ks,
         drafter=lambda: HybridDrafter(RetrievalDrafter(memory), speaker(draft_law)), room=2,
     )  # fmt: skip
     assert sum(found.values()) == pytest.approx(1, abs=1e-12)
@@ -220,12 +220,18 @@ def distance(monkeypatch, speaker, s, seed=3, vocab=3, length=2):
 
 
 @pytest.mark.parametrize(
-    ("k", "temperature", "quality", "penalty"), [(2, 1.0, 100.0, 1.0), (1, 0.7, 60.0, 1.5)]
+    ("ks", "temperature", "quality", "penalty"),
+    [
+        ([2], 1.0, 100.0, 1.0),
+        ([1], 0.7, 60.0, 1.5),
+        ([2], 0.0, 60.0, 1.0),
+        ([1, 2], 1.0, 70.0, 1.0),
+    ],
 )
-def test_the_law_of_whole_runs_is_the_target_s(monkeypatch, k, temperature, quality, penalty):
+def test_the_law_of_whole_runs_is_the_target_s(monkeypatch, ks, temperature, quality, penalty):
     """B13: who speaks is decided before anything is drawn."""
-    s = Settings("hybrid", k, quality, temperature, repetition_penalty=penalty)
-    assert distance(monkeypatch, Speaker, s) < 1e-12
+    s = Settings("hybrid", ks[0], quality, temperature, repetition_penalty=penalty)
+    assert distance(monkeypatch, Speaker, s, ks=ks[1:] and ks) < 1e-12
 
 
 def test_a_hybrid_that_peeks_at_the_draw_is_caught(monkeypatch):
