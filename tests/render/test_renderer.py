@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import moderngl
@@ -169,6 +170,39 @@ def test_in_the_dark_the_beam_adds_light_and_takes_none(gl: moderngl.Context) ->
 def test_on_a_bright_stage_the_beam_tints(gl: moderngl.Context) -> None:
     gain = beam_gain(gl, sample.LIGHT)
     assert (gain[..., 2] < -8).mean() > 0.02  # blue goes where the target's light is warm
+
+
+def beams_late(passes: dict[str, Callable[[], None]]) -> dict[str, Callable[[], None]]:
+    """The same passes, the light drawn when the glass has been."""
+    late = {name: each for name, each in passes.items() if name != "beams"}
+    names = list(late)
+    after = names.index("glass") + 1
+    return {name: passes[name] for name in [*names[:after], "beams", *names[after:]]}
+
+
+def test_words_keep_their_ink_in_the_beam(
+    gl: moderngl.Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The twin draws its light last: dark words then turn as warm as their ground."""
+    frame = sample.frame("verify", lighting=sample.LIGHT)
+    frame = replace(frame, solids=frame.solids[:0], glass=frame.glass[:0], boxes=frame.boxes[:0])
+    glyphs = frame.glyphs.copy()
+    glyphs["color"][:] = 0.01, 0.01, 0.01, 1.0
+    gains = []
+    passes = Renderer._passes
+    for last in (False, True):
+        if last:
+            monkeypatch.setattr(Renderer, "_passes", lambda *each: beams_late(passes(*each)))
+        made = Renderer(gl, (960, 540), "low")  # letters of many pixels
+        pictures = []
+        for beams in (frame.beams[:0], frame.beams):
+            made.draw(replace(frame, glyphs=glyphs, beams=beams))
+            pictures.append(made.pixels().astype(int)[..., 0])
+        made.release()
+        unlit, lit = pictures
+        gains.append(int((lit - unlit)[unlit < 40].max()))
+    kept, faded = gains
+    assert kept <= 4 < 60 < faded, gains
 
 
 def test_edges_are_evened_out_and_lettering_is_not(

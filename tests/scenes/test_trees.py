@@ -13,7 +13,7 @@ import runs
 from engine import codec
 from engine.trace import Round, Settings, Trace
 from scenes import full_loop
-from visualizer.stage import camera, layout, pick, schedule, tree
+from visualizer.stage import camera, layout, pick, schedule, stand, tree
 from visualizer.stage.frame import Frame
 from visualizer.stage.hud import tell
 from visualizer.stage.layout import DEPTH, EM, HEIGHT, Page, Place, Slot
@@ -435,3 +435,23 @@ def test_slots_of_a_tree_start_on_its_line() -> None:
     for _, place, _ in branched(full_loop.timeline(HAND)):
         eldest: Slot = place.guesses[0]
         assert (eldest.lane, eldest.y, eldest.line) == (0, 0.0, place.line)
+
+
+@pytest.mark.parametrize(("tall", "whole"), [(stand.TALL, True), (99, False)], ids=["", "twin"])
+def test_from_close_by_no_caption_halves_the_target(
+    monkeypatch: pytest.MonkeyPatch, tall: int, whole: bool
+) -> None:
+    monkeypatch.setattr(stand, "TALL", tall)
+    for remembered in ("_stand", "_stand_for"):
+        monkeypatch.setattr(stand, remembered, getattr(stand, remembered).__wrapped__)
+    timeline = full_loop.timeline(HAND)
+    view = View(preset="close", free=(0.22, 0.195, 1.0, 0.85))
+    tops = []
+    for _, place, spans in branched(timeline):
+        if place.lanes >= stand.LANES_UNDER:
+            frame = full_loop.compose(HAND, timeline, spans.pulse.end, view)
+            x, y, z = frame.spheres["center"][0].tolist()
+            top = np.array([(x, y + frame.spheres["radius"][0], z)])
+            tops.append(camera.project(frame.camera, top, 1280, 720)[0, 1] / 720)
+    assert tops
+    assert (min(tops) > 0.14) == whole

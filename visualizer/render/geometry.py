@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
+
+from visualizer.render import voronoi
 
 BOX_VERTEX = np.dtype([("corner", "f4", 3), ("normal", "f4", 3), ("inner", "f4")])
 SPHERE_VERTEX = np.dtype([("direction", "f4", 3)])
@@ -122,3 +125,10 @@ def screen() -> Mesh:
     vertices = np.zeros(3, PLACE2)
     vertices["place"] = [(-1, -1), (3, -1), (-1, 3)]
     return Mesh(vertices, np.array([0, 1, 2], np.uint32))
+
+
+@cache
+def pieces(pattern: int, wide: float) -> Mesh:
+    """The shards of a block `wide` times as wide as high, broken by a `pattern` of its own."""
+    vertices = voronoi.shards(seed=pattern, wide=wide)
+    return Mesh(vertices, np.arange(len(vertices), dtype=np.uint32))

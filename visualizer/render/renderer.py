@@ -6,7 +6,6 @@ the UI has left behind; every pass sets what else it needs, and puts back what i
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -16,7 +15,7 @@ import moderngl
 import numpy as np
 from numpy.typing import NDArray
 
-from visualizer.render import batches, bloom, geometry, programs, uniforms, voronoi
+from visualizer.render import batches, bloom, geometry, programs, uniforms
 from visualizer.render.atlas import Atlas
 from visualizer.render.context import collect, reset
 from visualizer.render.primitive import Primitive
@@ -139,9 +138,10 @@ class Renderer:
             "solid": self._draw_solid,
             "ground": self._draw_ground,
             "shards": self._draw_shards,
+            "beams": self._draw_beams,
             "lettering": self._draw_lettering,
             "glass": self._draw_glass,
-            "beams": self._draw_beams,
+            "ribbons": self._draw_ribbons,
             "resolve": partial(self._targets.resolve, self.context),
             "bloom": self._spill_light,
             "finish": partial(self._finish, frame),
@@ -216,7 +216,7 @@ class Renderer:
             contract.SPHERE,
         )
         self._shatters = [
-            make(shard, _shard_mesh(pattern, wide), contract.SHATTER)
+            make(shard, geometry.pieces(pattern, wide), contract.SHATTER)
             for wide in contract.WIDTHS
             for pattern in range(contract.PATTERNS)
         ]
@@ -362,6 +362,12 @@ class Renderer:
         for primitive in self._shatters:
             primitive.draw()
 
+    def _draw_beams(self) -> None:
+        """Before the lettering, whose ink no light may tint: words would fade in it."""
+        self._state(moderngl.DEPTH_TEST | moderngl.CULL_FACE)
+        self._blend(OVER)
+        self._beams.draw()
+
     def _draw_lettering(self) -> None:
         """Before the glass, so that it shows inside; its ink then hides the pane behind it."""
         self._state(moderngl.DEPTH_TEST)
@@ -389,12 +395,11 @@ class Renderer:
         self.context.cull_face = "back"
         self._boxes.draw(part=(1, 2))
 
-    def _draw_beams(self) -> None:
-        """Light, and bodies that one can see through."""
+    def _draw_ribbons(self) -> None:
+        """And bodies that one can see through."""
         self._state(moderngl.DEPTH_TEST | moderngl.CULL_FACE)
         self._blend(OVER)
         self._ghosts.draw()
-        self._beams.draw()
         self.context.disable(moderngl.CULL_FACE)
         self._ribbons.draw()
         self._targets.scene.depth_mask = True
@@ -442,9 +447,3 @@ class Renderer:
         self.context.enable(moderngl.BLEND)
         self.context.blend_func = function
         self._targets.scene.depth_mask = write_depth
-
-
-@functools.cache
-def _shard_mesh(pattern: int, wide: float) -> geometry.Mesh:
-    vertices = voronoi.shards(seed=pattern, wide=wide)
-    return geometry.Mesh(vertices, np.arange(len(vertices), dtype=np.uint32))

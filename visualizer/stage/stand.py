@@ -35,6 +35,7 @@ NAMES = 2.6  # room for them before a line's start
 LARGEST = 1.75  # times their usual size that names are written; larger, they would fill the stage
 LONG = 3  # lines of a round behind which no line stands any more:
 CLOSE_BY = (1.9, -2.2)  # the target comes up to it, so that its words are seen from nearer by
+TALL = 3  # lanes of a tree from which on the target comes into the picture from close by, too
 LANES_UNDER = 3.4  # so many lanes of a tree stand under the target; for more it makes room
 LINES_BACK = 3  # so many lines in all stand; the last of them sinks as the next one comes
 
@@ -177,7 +178,10 @@ def _stretch(place: Place, written: float, lens: Lens) -> Stretch:
 
 @lru_cache(maxsize=256)
 def _stand(seen: Stretch, lens: Lens) -> Stand:
-    """Frame a stretch, with both models in the picture (from close by, without the target)."""
+    """Frame a stretch, with both models in the picture.
+
+    From close by without the target, but where it would stand half behind the caption.
+    """
     near, far = seen.last * PITCH, seen.first * PITCH
     left, right = seen.left, seen.right
     aside = min(max(seen.middle + TARGET_RIGHT, 3.0), min(right, LINE) - COMPANY - 0.6)
@@ -204,9 +208,11 @@ def _stand(seen: Stretch, lens: Lens) -> Stand:
         points += [(x, high + 1.4, near + DEPTH / 2 + MARGIN) for x in (left, right)]
     if seen.named:
         points.append((left, 0.0, far - names))
-    if lens.preset != "close":
-        sphere = np.vstack([np.eye(3), -np.eye(3)]) * (1.2 * TARGET_RADIUS)
-        models = [*np.add(target, sphere).tolist(), (target[0] + COMPANY, *target[1:])]
+    close = lens.preset == "close"
+    if not close or seen.lanes >= TALL or seen.last - seen.first >= LONG - 1:
+        sphere = np.vstack([np.eye(3), -np.eye(3)]) * ((1.0 if close else 1.2) * TARGET_RADIUS)
+        beside = [] if close else [(target[0] + COMPANY, *target[1:])]
+        models = [*np.add(target, sphere).tolist(), *beside]
         points += [
             (x + (middle - x) * low, y + (HEIGHT - y) * low, z + (far - z) * low)
             for x, y, z in models

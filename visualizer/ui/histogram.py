@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from math import ceil
 
 from imgui_bundle import imgui
 
@@ -15,6 +16,7 @@ from visualizer.ui.style import SMALL_SIZE, Rgba, mixed
 
 LEFT = 0.6  # of the width, for the histogram; the rest is for the positions
 GAP = 14.0
+APART = 1.2  # times their width, numbers under the bars
 
 
 def draw(ui: Ui, hud: Hud, height: float) -> None:
@@ -126,7 +128,8 @@ def _axis(ui: Ui, area: Rect, labels: Sequence[int], count: int) -> None:
     ends = imgui.ImVec2(area.x, foot), imgui.ImVec2(area.right, foot)
     canvas.add_line(*ends, widgets.u32(ui.style.palette.line), 1.0)
     with widgets.font(ui.style, SMALL_SIZE):
-        every = max(round(imgui.calc_text_size("00").x * count / area.width), 1)
+        wide = imgui.calc_text_size(str(labels[-1])).x if labels else 0.0
+        every = max(ceil(APART * wide * count / area.width), 1)
         for index, label in enumerate(labels):
             if index % every == 0:
                 y = foot + 2 * ui.style.unit
