@@ -1,6 +1,7 @@
 """The retrieval store: everything the target wrote, as a memory to copy from.
 
-    python -m engine.training.store TEXT.npz --target FOLDER --out assets/drafters/retrieval
+    python -m engine.training.store TEXT.npz --target FOLDER --out assets/drafters/retrieval \\
+        --without assets/prompts.json tests/data/twenty_prompts.txt
 
 Writes ``store.npz``, all the text in one file as `corpus` reads it: the shipped one holds whatever
 a drafter here learned from; training can go on from it. What is looked up are its replies; one that
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from tokenizers import Tokenizer
 
+from engine.bench import texts
 from engine.drafters.retrieval import WORTH, likeliest
 from engine.drafters.suffix_index import SuffixIndex, replies
 from engine.training import corpus as text
@@ -34,6 +36,22 @@ def build(corpus: text.Corpus, rows: Sequence[int]) -> text.Ids:
     ids = np.concatenate([corpus.row(row) for row in rows])
     lengths = np.array([len(corpus.row(row)) for row in rows], dtype=np.int32)
     return replies(ids, lengths, corpus.prompt_lengths[list(rows)])
+
+
+def without(corpus: text.Corpus, shown: Collection[str], tokenizer: Tokenizer) -> text.Corpus:
+    """The turns that answer none of these prompts."""
+    rows = [
+        row
+        for row in range(len(corpus))
+        if text.user_text(corpus.prompt(row), tokenizer) not in shown
+    ]
+    return text.Corpus(
+        ids=np.concatenate([corpus.row(row) for row in rows]),
+        starts=np.cumsum([0, *(len(corpus.row(row)) for row in rows)], dtype=np.int64),
+        prompt_lengths=corpus.prompt_lengths[rows],
+        temperature=corpus.temperature[rows],
+        family=corpus.family[rows],
+    )
 
 
 class Copies(NamedTuple):
@@ -118,7 +136,7 @@ def card(facts: dict[str, Any]) -> str:
             "",
             "## Measured on prompts it never saw",
             "",
-            f"The shipped store holds every reply. For these figures one was built without the "
+            f"The shipped store holds them all. For these figures one was built without the "
             f"held-out replies ({held['stored_tokens']:,} ids); held out are whole prompt "
             "families, templates and topics (`engine/training/corpus.py`).",
             "",
@@ -142,9 +160,19 @@ def main() -> None:
     parser.add_argument("--target", type=Path, required=True, help="folder of the target")
     parser.add_argument("--target-name", default="SmolLM2-135M-Instruct")
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument(
+        "--without",
+        type=Path,
+        nargs="*",
+        default=[],
+        help="files of prompts that are shown or measured on: what was answered to those is left "
+        "out, or a reply would be known by heart",
+    )
     options = parser.parse_args()
-    corpus = text.load(*options.text)
-    split = text.split(corpus, Tokenizer.from_file(str(options.target / "tokenizer.json")))
+    tokenizer = Tokenizer.from_file(str(options.target / "tokenizer.json"))
+    shown = {each.prompt for each in texts.load(options.without)} if options.without else set()
+    corpus = without(text.load(*options.text), shown, tokenizer)
+    split = text.split(corpus, tokenizer)
     options.out.mkdir(parents=True, exist_ok=True)
     path = options.out / "store.npz"
     text.save(corpus, path)
@@ -156,7 +184,8 @@ def main() -> None:
         "bytes": path.stat().st_size,
         "command": "python -m engine.training.store "
         + " ".join(path.name for path in options.text)
-        + " --target FOLDER --out assets/drafters/retrieval",
+        + " --target FOLDER --out assets/drafters/retrieval"
+        + (f" --without {' '.join(map(str, options.without))}" if options.without else ""),
         "held_out": measure(corpus, split),
     }
     (options.out / "card.json").write_text(json.dumps(facts, indent=2) + "\n")

@@ -508,6 +508,15 @@ def test_what_is_no_store_is_refused_in_a_sentence(tmp_path: Path, kind: str) ->
         SuffixIndex.load(path)
 
 
+def test_what_answers_a_prompt_that_is_shown_can_be_left_out() -> None:
+    asked = ["What is tea?", "What is chess?", "What is tea?"]
+    corpus = corpus_of_prompts(asked)
+    rest = store.without(corpus, {"What is tea?"}, character_tokenizer())
+    assert len(rest) == 1
+    assert rest.row(0).tolist() == corpus.row(1).tolist()
+    assert store.without(corpus, set(), character_tokenizer()).ids.tolist() == corpus.ids.tolist()
+
+
 def test_the_store_continues_replies_and_never_crosses_them() -> None:
     corpus = made_up_corpus()
     ids = store.build(corpus, range(len(corpus)))
