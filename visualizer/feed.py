@@ -118,7 +118,8 @@ class Feed:
         """Take in what arrived. `may_switch` False keeps a paused recording on stage."""
         for message in self._source.poll():
             self._take(message)
-        if self.waiting and not self._opened and (may_switch or self.live):
+        nothing_to_keep = self.live or not self.trace.rounds
+        if self.waiting and not self._opened and (may_switch or nothing_to_keep):
             self._switch()
 
     def _take(self, message: Message) -> None:

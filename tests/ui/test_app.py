@@ -66,6 +66,17 @@ def test_a_paused_recording_is_not_taken_away(stage_of: Make) -> None:
     assert badge(stage) == "LIVE"
 
 
+def test_a_pause_before_there_is_a_run_does_not_keep_it_away(stage_of: Make) -> None:
+    source = ScriptedSource(live=False)
+    stage = stage_of(source)
+    stage.app.handle(act.TogglePlay())
+    stage.step(0.5)
+    source.say(HAND.header, *HAND.rounds)
+    stage.step(0.5)
+    assert badge(stage) == "RECORDED"
+    assert stage.app.end > 0
+
+
 def test_rounds_are_reported_as_they_begin(stage_of: Make) -> None:
     stage = live_stage(stage_of)
     assert stage.source.shown() == [1]
