@@ -3,11 +3,11 @@
     python -m engine.training.store TEXT.npz --target FOLDER --out assets/drafters/retrieval \\
         --without assets/prompts.json tests/data/twenty_prompts.txt
 
-Writes ``store.npz``, all the text in one file as `corpus` reads it: the shipped one holds whatever
-a drafter here learned from; training can go on from it. What is looked up are its replies; one that
-ended by itself keeps its EOS, which is thus a continuation like any other. Then measures what such
-a store is worth on prompts it never saw: a second store is made without the held-out replies, and
-those are decoded on paper (see `rounds`).
+Writes ``store.npz``, all the text in one file as `corpus` reads it, so that training can go on from
+the shipped one. What is looked up are its replies; one that ended by itself keeps its EOS, which is
+thus a continuation like any other. Then measures what such a store is worth on prompts it never
+saw: a second store is made without the held-out replies, and those are decoded on paper (see
+`rounds`).
 """
 
 from __future__ import annotations
