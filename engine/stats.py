@@ -165,7 +165,7 @@ class Stats:
             return f"drafting costs {drafting:.1f} passes a round, for {length:.1f} tokens"
         if passes >= 1.5 and length >= 1.5:
             return f"checking costs {passes:.1f} passes a round, for {length:.1f} tokens"
-        return f"few guesses pass: {length:.1f} tokens a round, which costs {passes:.1f} passes"
+        return f"few guesses pass: {length:.1f} tokens a round, for {passes:.1f} passes"
 
 
 def expected_tokens(alpha: float, k: int) -> float:

@@ -127,7 +127,7 @@ def test_slower_is_said_in_words():
     dear_check = Stats.of([made(1, 4, draft=0.0, verify=0.03)], Baseline(0.010, 9))
     assert dear_check.slowness == "checking costs 3.0 passes a round, for 2.0 tokens"
     bad = Stats.of([made(0, 4, draft=0.001, verify=0.012)], Baseline(0.010, 9))
-    assert bad.slowness == "few guesses pass: 1.0 tokens a round, which costs 1.2 passes"
+    assert bad.slowness == "few guesses pass: 1.0 tokens a round, for 1.2 passes"
 
 
 def test_faster_or_unknown_has_no_excuse():
