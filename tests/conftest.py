@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,10 @@ from visualizer.render.context import create_context
 # A busy machine is no failure of a property; each test has pytest's own time limit.
 hypothesis.settings.register_profile("patient", deadline=None)
 hypothesis.settings.load_profile("patient")
+
+# A shell that runs the tests in the background has them ignore Ctrl-C, and so would every program
+# they start: those are to be asked to stop like that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
