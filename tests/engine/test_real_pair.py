@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from tokenizers import Tokenizer
 
 from engine import assembly, codec
 from engine.assembly import Engine
+from engine.bench import texts
 from engine.config import EngineConfig
 from engine.requests import Start
 from engine.trace import Settings, fold
+from engine.training import corpus as text
+
+ROOT = Path(__file__).parents[2]
 
 PROMPT = "Explain why the sky is blue."
 TOKENS = 24
@@ -46,6 +53,15 @@ def test_all_that_is_offered_is_tested(engine):
 @pytest.mark.parametrize("drafter", DRAFTERS)
 def test_greedy_text_is_that_of_the_target_alone(engine, alone, drafter, quality):
     assert run(engine, drafter, quality=quality)[0].ids == alone
+
+
+def test_the_shipped_store_knows_no_reply_by_heart_that_is_shown_or_measured(target_folder):
+    tokenizer = Tokenizer.from_file(str(target_folder / "tokenizer.json"))
+    corpus = text.load(ROOT / "assets" / "drafters" / "retrieval" / "store.npz")
+    asked = {text.user_text(corpus.prompt(row), tokenizer) for row in range(len(corpus))}
+    files = ROOT / "assets" / "prompts.json", ROOT / "tests" / "data" / "twenty_prompts.txt"
+    assert asked.isdisjoint(each.prompt for each in texts.load(files))
+    assert "Tell me a joke about photosynthesis." in asked, "read as they were asked"
 
 
 def test_more_bits_are_accepted_more(engine):
