@@ -14,7 +14,7 @@ from torch import Tensor
 
 from engine.drafters.eagle import EagleDrafter, FusedRunner, before
 from engine.drafters.model import CATCH_UP
-from engine.drafters.proposal import DraftRequest, Proposal
+from engine.drafters.proposal import Drafter, DraftRequest, Proposal
 from engine.llama import Runner, TorchKernel, Weights
 from engine.sampling import Draws
 from engine.trace import Settings
@@ -203,10 +203,9 @@ def test_a_rejection_at_each_index_leaves_the_rows_right(wrong):
 # --- the text -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("quality", [100.0, 60.0, 0.0])
-def test_greedy_text_is_the_target_s_own_while_k_changes_and_rounds_are_taken_back(quality):
+def stays_the_target_s(drafter: Drafter, quality: float) -> None:
+    """A greedy run whose K changes and whose rounds are taken back writes the target's text."""
     chance = random.Random(int(quality))
-    drafter = EagleDrafter("eagle", told(lambda at: at % 3 != 1))
     run = session(Runner(TINY), drafter, header(PROMPT, GREEDY, max_new_tokens=36))
     drafted = 0
     for _ in range(9):
@@ -218,6 +217,11 @@ def test_greedy_text_is_the_target_s_own_while_k_changes_and_rounds_are_taken_ba
         drafted += len(made.guesses)
     assert drafted > 0
     assert kit.committed(run)[:36] == ORACLE[:36]
+
+
+@pytest.mark.parametrize("quality", [100.0, 60.0, 0.0])
+def test_greedy_text_is_the_target_s_own_while_k_changes_and_rounds_are_taken_back(quality):
+    stays_the_target_s(EagleDrafter("eagle", told(lambda at: at % 3 != 1)), quality)
 
 
 def test_a_rewind_that_changes_nothing_repeats_the_sampled_run():

@@ -32,7 +32,15 @@ from tests.engine.enumeration import difference
 from tests.engine.kit import TINY, TINY_VOCAB, header, session
 from tests.engine.runs import GREEDY, ORACLE, PROMPT, check_verdicts, essence
 from tests.engine.test_drafters import store
-from tests.engine.test_eagle import KeepsGuesses, audit, features_of, fused, request, told
+from tests.engine.test_eagle import (
+    KeepsGuesses,
+    audit,
+    features_of,
+    fused,
+    request,
+    stays_the_target_s,
+    told,
+)  # fmt: skip
 from tests.engine.test_law import law_of_whole_runs
 
 NOTHING = store([0, 0, 0])
@@ -309,19 +317,8 @@ def test_the_audit_catches_a_model_whose_guessed_rows_stay():
 
 @pytest.mark.parametrize("quality", [100.0, 60.0, 0.0])
 def test_greedy_text_is_the_target_s_own_while_k_changes_and_rounds_are_taken_back(quality):
-    chance = random.Random(int(quality))
-    hybrid = HybridDrafter(memory_of_some(), EagleDrafter("eagle", told(lambda at: at % 3 != 1)))
-    run = session(Runner(TINY), hybrid, header(PROMPT, GREEDY, max_new_tokens=36))
-    drafted = 0
-    for _ in range(9):
-        if run.finished is None:
-            drafted += len(run.advance().guesses)
-        to_round = max(0, run.made - chance.randrange(3))
-        run.rewind(to_round, replace(GREEDY, k=chance.randrange(0, 7), quality=quality))
-    for made in run.rounds():
-        drafted += len(made.guesses)
-    assert drafted > 0
-    assert kit.committed(run)[:36] == ORACLE[:36]
+    model = EagleDrafter("eagle", told(lambda at: at % 3 != 1))
+    stays_the_target_s(HybridDrafter(memory_of_some(), model), quality)
 
 
 def test_a_rewind_that_changes_nothing_repeats_the_sampled_run():
