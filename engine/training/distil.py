@@ -16,20 +16,17 @@ from __future__ import annotations
 import argparse
 import json
 import threading
-import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from engine.training import evaluate, machine, teacher
+from engine.training import evaluate, inputs, machine, teacher
 from engine.training.kinds import KINDS, load
 from engine.training.loop import (
     Lessons,
     Trainer,
     fit,
-    keep_to_plan,
     run,
     stop_on_signals,
     write_checkpoint,
@@ -77,9 +74,9 @@ def main(stop: threading.Event) -> None:
     )
     defaults = Recipe()
     parser.add_argument("--drafter", choices=sorted(KINDS), default="small")
-    parser.add_argument("--target", type=Path, required=True, help="folder of the target")
+    parser.add_argument("--target", type=inputs.target, required=True, help="folder of the target")
     parser.add_argument(
-        "--text", type=Path, nargs="+", required=True, help="the target's own text, .npz"
+        "--text", type=inputs.text, nargs="+", required=True, help="the target's own text, .npz"
     )
     parser.add_argument("--work", type=Path, required=True, help="laws and checkpoints")
     parser.add_argument("--out", type=Path, required=True, help="folder of the drafter")
@@ -88,7 +85,7 @@ def main(stop: threading.Event) -> None:
     )
     parser.add_argument(
         "--start",
-        type=Path,
+        type=inputs.drafter,
         help="begin with this exported drafter's weights; layers it lacks are added silent, "
         "layers too many are left out",
     )
@@ -182,11 +179,8 @@ def main(stop: threading.Event) -> None:
     trainer = prepare(options.drafter, plan, recipe, options.start)
     watch = evaluate.Watch.load(plan, options.seed)
     every = options.every
-    if options.minutes is not None and trainer.planned:
-        every = keep_to_plan(trainer)
-    elif options.minutes is not None:
-        trainer.recipe = replace(recipe, visits=2**62)
-        every = fit(trainer, lessons, watch, time.monotonic() + 60 * options.minutes)
+    if options.minutes is not None:
+        every = fit(trainer, lessons, watch, 60 * options.minutes)
     if not run(trainer, lessons, watch, options.work, every, stop, options.keep):
         print(f"stopped at {trainer.progress.visits:,} visits; the same line goes on from there")
         return

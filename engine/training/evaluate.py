@@ -29,7 +29,7 @@ from torch import Tensor
 
 from engine.lowbit import HEAD_WIDTH, LADDER, Width, encode
 from engine.training import corpus as text
-from engine.training import machine, rounds
+from engine.training import inputs, machine, rounds
 from engine.training.kinds import load
 from engine.training.student import Student
 from engine.training.teacher import Plan, Target, predicting
@@ -245,9 +245,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("drafter", help="folder of an exported drafter, or a low-bit copy's name")
-    parser.add_argument("--target", type=Path, required=True, help="folder of the target")
+    parser.add_argument("--target", type=inputs.target, required=True, help="folder of the target")
     parser.add_argument(
-        "--text", type=Path, nargs="+", required=True, help="the target's own text, .npz"
+        "--text", type=inputs.text, nargs="+", required=True, help="the target's own text, .npz"
     )
     parser.add_argument("--replies", type=int, help="as for `ship`")
     machine.add_options(parser)

@@ -5,7 +5,7 @@
 The stages of this package one after another, each with its share of the time left. How many
 visits a training makes follows from its first steps here, so that its rate falls in time whatever
 the machine. What is done is not done again: the same line goes on where it stopped, with all its
-minutes for what is left.
+minutes for what is left, and a training that was under way comes to the visits it set out for.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from engine.training import corpus as text
-from engine.training import evaluate, loop, machine, ship, unigram, write
+from engine.training import evaluate, inputs, loop, machine, ship, unigram, write
 from engine.training.distil import prepare
 from engine.training.recipe import Recipe
 from engine.training.teacher import Plan, RememberingTarget
@@ -85,15 +85,14 @@ def compute_laws(plan: Plan, seconds: float) -> None:
 
 def train(pupil: Pupil, plan: Plan, out: Path, seconds: float, stop: threading.Event) -> bool:
     """Train for about so long, on the laws at hand. Returns whether it came to its end."""
-    end = time.monotonic() + seconds
     recipe = Recipe(
-        layers=pupil.layers, visits=2**62, unroll=pupil.unroll, peak_rate=pupil.peak_rate,
+        layers=pupil.layers, unroll=pupil.unroll, peak_rate=pupil.peak_rate,
         cooldown=0.6, others=OTHERS if machine.device().type == "cpu" else 0,
     )  # fmt: skip
     trainer = prepare(pupil.kind, plan, recipe, out / pupil.start if pupil.start else None)
     lessons = loop.Lessons(plan.corpus, plan.order, plan.laws, plan.finished, recipe)
     watch = evaluate.Watch.load(plan, recipe.seed)
-    every = loop.fit(trainer, lessons, watch, end)
+    every = loop.fit(trainer, lessons, watch, seconds)
     return loop.run(trainer, lessons, watch, plan.work, every, stop)
 
 
@@ -101,11 +100,13 @@ def main(stop: threading.Event) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--target", type=Path, required=True, help="folder of the target")
+    parser.add_argument("--target", type=inputs.target, required=True, help="folder of the target")
     parser.add_argument("--work", type=Path, required=True, help="text, laws and checkpoints")
     parser.add_argument("--out", type=Path, help="folder of the drafters; else one in --work")
     parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--text", type=Path, nargs="+", help="text there is; none is written then")
+    parser.add_argument(
+        "--text", type=inputs.text, nargs="+", help="text there is; none is written then"
+    )
     parser.add_argument("--only", nargs="+", choices=[pupil.name for pupil in PUPILS])
     parser.add_argument("--seed", type=int, default=0, help="of the text that is written")
     parser.add_argument("--slots", type=int, default=256, help="replies written side by side")

@@ -201,35 +201,33 @@ def train(trainer: Trainer, lessons: Lessons) -> Iterator[float]:
         progress.row = 0
 
 
-def fit(trainer: Trainer, lessons: Lessons, watch: evaluate.Watch, end: float) -> int:
-    """Take a few steps and a look; set the visits that fit in until `end` (`time.monotonic`).
+def fit(trainer: Trainer, lessons: Lessons, watch: evaluate.Watch, seconds: float) -> int:
+    """Set the visits that fit into so many seconds, from the pace of a few steps, taken here.
 
-    Nothing in a training depends on its visits before the rate falls, so they can be set late.
+    Nothing in a training depends on its visits before the rate falls, so they can be set late. A
+    training that goes on comes to those that were set when it began, or its rate would rise anew.
     Returns after how many steps each to look, for `LOOKS` of them.
     """
     progress = trainer.progress
+    if trainer.planned:
+        trainer.recipe = replace(trainer.recipe, visits=trainer.planned)
+        return max(1, trainer.planned * progress.step // (progress.visits * LOOKS))
+    trainer.recipe = replace(trainer.recipe, visits=2**62)
     began = time.monotonic()
     watch.match(trainer.student, lessons.corpus)
     looked = time.monotonic()
-    before = progress.visits
     steps = train(trainer, lessons)
     next(steps)  # not timed: laws may have to be made for it, a whole shard of them
     started = time.monotonic()
     for _ in islice(steps, PACE_STEPS - 1):
         pass
     a_step = (time.monotonic() - started) / (PACE_STEPS - 1)
-    left = end - time.monotonic() - LOOKS * (looked - began)
+    progress.seconds = time.monotonic() - looked
+    left = seconds - (time.monotonic() - began) - LOOKS * (looked - began)
     count = max(1, int(left / a_step))
-    visits = progress.visits + count * (progress.visits - before) // PACE_STEPS
+    visits = progress.visits + count * progress.visits // PACE_STEPS
     trainer.recipe = replace(trainer.recipe, visits=visits)
     return max(1, count // LOOKS)
-
-
-def keep_to_plan(trainer: Trainer) -> int:
-    """Come to the visits that were set when the training began; returns as `fit`."""
-    progress = trainer.progress
-    trainer.recipe = replace(trainer.recipe, visits=trainer.planned)
-    return max(1, trainer.planned * progress.step // (progress.visits * LOOKS))
 
 
 def write_checkpoint(state: dict[str, Any], path: Path) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from engine.training import evaluate, machine
+from engine.training import evaluate, inputs, machine
 from engine.training.kinds import KINDS, load
 from engine.training.recipe import Recipe
 from engine.training.student import Student, export
@@ -310,8 +310,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--target", type=Path, required=True, help="folder of the target")
-    parser.add_argument("--text", type=Path, nargs="+", required=True, help="as in training")
+    parser.add_argument("--target", type=inputs.target, required=True, help="folder of the target")
+    parser.add_argument("--text", type=inputs.text, nargs="+", required=True, help="as in training")
     parser.add_argument("--work", type=Path, required=True, help="folder of the checkpoint")
     parser.add_argument(
         "--out",

@@ -26,7 +26,7 @@ from engine.bench import texts
 from engine.drafters.retrieval import WORTH, likeliest
 from engine.drafters.suffix_index import SuffixIndex, replies
 from engine.training import corpus as text
-from engine.training import rounds
+from engine.training import inputs, rounds
 
 K = (1, 2, 3, 4)
 
@@ -156,8 +156,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("text", type=Path, nargs="+", help="the target's own text, .npz")
-    parser.add_argument("--target", type=Path, required=True, help="folder of the target")
+    parser.add_argument("text", type=inputs.text, nargs="+", help="the target's own text, .npz")
+    parser.add_argument("--target", type=inputs.target, required=True, help="folder of the target")
     parser.add_argument("--target-name", default="SmolLM2-135M-Instruct")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument(

@@ -30,7 +30,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from engine.training import corpus as text
-from engine.training import machine
+from engine.training import inputs, machine
 from engine.training.corpus import Ids
 from engine.training.model import Decoder, Shape
 
@@ -236,13 +236,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--target", type=Path, required=True, help="folder of the target")
+    parser.add_argument("--target", type=inputs.target, required=True, help="folder of the target")
     parser.add_argument(
-        "--text", type=Path, nargs="+", required=True, help="the target's own text, .npz"
+        "--text", type=inputs.text, nargs="+", required=True, help="the target's own text, .npz"
     )
     parser.add_argument("--work", type=Path, required=True, help="folder for the shards")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--start", type=Path, help="drafter whose vocabulary to use")
+    parser.add_argument("--start", type=inputs.drafter, help="drafter whose vocabulary to use")
     machine.add_options(parser)
     options = parser.parse_args()
     machine.use(options)

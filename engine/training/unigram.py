@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.training import corpus as text
+from engine.training import inputs
 
 
 def law(corpus: text.Corpus, vocab_size: int) -> npt.NDArray[np.float32]:
@@ -30,8 +31,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("text", type=Path, nargs="+", help="the target's own text, .npz")
-    parser.add_argument("--target", type=Path, required=True, help="folder of the target")
+    parser.add_argument("text", type=inputs.text, nargs="+", help="the target's own text, .npz")
+    parser.add_argument("--target", type=inputs.target, required=True, help="folder of the target")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     vocab_size = json.loads((options.target / "config.json").read_text())["vocab_size"]

@@ -27,7 +27,7 @@ from torch import Tensor
 
 from engine.drafters.proposal import common_prefix
 from engine.training import corpus as text
-from engine.training import machine, prompts
+from engine.training import inputs, machine, prompts
 from engine.training.model import Layer, rotary
 from engine.training.teacher import Target
 
@@ -203,7 +203,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--target", type=Path, required=True, help="folder of the target")
+    parser.add_argument("--target", type=inputs.target, required=True, help="folder of the target")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--tokens", type=int, default=1_000_000, help="reply tokens to write")
     parser.add_argument("--seed", type=int, default=0)

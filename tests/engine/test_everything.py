@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import sys
 import threading
 import time
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +27,7 @@ def test_one_line_makes_text_laws_and_drafters_and_goes_on_where_it_stopped(
     monkeypatch.setattr(everything, "FEWEST_REPLIES", 120)
     monkeypatch.setattr(loop, "PACE_STEPS", 3)
     line = (
-        f"everything --target {target} --work {work} --minutes 5 --only small pard "
+        f"everything --target {target} --work {work} --minutes 0.3 --only small pard "
         "--slots 64 --max-new-tokens 12 --context 400"
     )
     monkeypatch.setattr(sys, "argv", line.split())
@@ -36,7 +38,7 @@ def test_one_line_makes_text_laws_and_drafters_and_goes_on_where_it_stopped(
     written = (work / "text.npz").read_bytes()
     assert not (work / "drafters" / "small" / "card.json").exists()
 
-    monkeypatch.setattr(sys, "argv", line.replace("--minutes 5", "--minutes 0").split())
+    monkeypatch.setattr(sys, "argv", line.replace("--minutes 0.3", "--minutes 0").split())
     everything.main(threading.Event())
     said = capsys.readouterr().out
     assert "continuing from" in said
@@ -66,9 +68,10 @@ class Slow:
 def test_a_pace_sets_visits_that_end_about_in_time_with_the_rate_at_zero() -> None:
     trainer, lessons = tiny_trainer(Recipe(layers=1, visits=2**62, step_tokens=20))
     assert trainer.recipe.rate(100, 10**6) == trainer.recipe.peak_rate
-    end = time.monotonic() + 2.0
-    every = loop.fit(trainer, lessons, Slow(), end)  # type: ignore[arg-type]
+    began = time.monotonic()
+    every = loop.fit(trainer, lessons, Slow(), 2.0)  # type: ignore[arg-type]
     assert trainer.progress.step == loop.PACE_STEPS
+    assert 0 < trainer.progress.seconds < time.monotonic() - began
     visits = trainer.recipe.visits
     assert visits < 10**7
     losses = list(loop.train(trainer, lessons))
@@ -76,7 +79,19 @@ def test_a_pace_sets_visits_that_end_about_in_time_with_the_rate_at_zero() -> No
     assert trainer.recipe.rate(trainer.progress.step, trainer.progress.visits) == 0
 
 
+def test_a_training_that_goes_on_keeps_the_visits_it_set_out_for() -> None:
+    trainer, lessons = tiny_trainer(Recipe(layers=1, step_tokens=20))
+    loop.fit(trainer, lessons, Slow(), 2.0)  # type: ignore[arg-type]
+    list(islice(loop.train(trainer, lessons), 5))
+    state = copy.deepcopy(trainer.state())
+    again, lessons = tiny_trainer(Recipe(layers=1, step_tokens=20))
+    again.restore(state)
+    loop.fit(again, lessons, Slow(), 0.0)  # type: ignore[arg-type]
+    assert again.recipe == trainer.recipe
+    assert again.progress == trainer.progress
+
+
 def test_no_time_left_is_still_one_step() -> None:
     trainer, lessons = tiny_trainer(Recipe(layers=1, visits=2**62, step_tokens=20))
-    assert loop.fit(trainer, lessons, Slow(), time.monotonic()) == 1  # type: ignore[arg-type]
+    assert loop.fit(trainer, lessons, Slow(), 0.0) == 1  # type: ignore[arg-type]
     assert len(list(loop.train(trainer, lessons))) >= 1
