@@ -140,8 +140,9 @@ class HybridDrafter:
                 return None
             if asking:
                 said = self._model.step(text, slot, request)
-                if said.sureness > chance:
-                    kept *= said.sureness
+                sureness = said.sureness
+                if not sureness <= chance:  # nor if it is no number: who draws will say so
+                    kept *= sureness
                     return said
                 asking = False
             if copy is None or kept * chance < WORTH:

@@ -178,6 +178,17 @@ def test_the_likelier_speaks_and_a_model_is_asked_while_that_pays(text, chance, 
     assert 0.3 < ASKING <= 0.6
 
 
+@pytest.mark.parametrize("temperature", [0.0, 0.7])
+@pytest.mark.parametrize("text", [ONCE, [7, 50, 60]])
+def test_numbers_of_the_model_s_that_are_none_are_refused(text, temperature):
+    model = Speaker(lambda text: torch.full((TINY_VOCAB,), torch.nan))
+    hybrid = HybridDrafter(RetrievalDrafter(NOTHING), model)
+    wanted = request(None, 4)
+    wanted = replace(wanted, settings=replace(wanted.settings, temperature=temperature))
+    with pytest.raises(ValueError, match="not finite"):
+        hybrid.propose(list(text), wanted)
+
+
 def test_a_copy_goes_on_where_the_model_led():
     """The model says 9, which this text knows how to continue."""
     model = Speaker(lambda text: sure_of(9, 0.95 if text[-1] == 2 else 0.3))
