@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -49,6 +50,8 @@ PROMPTS = (
 NEW_TOKENS = 24
 PACE_TOKENS = 8  # tell how fast the machine is now
 MUCH_FASTER = 1.5
+
+Key = TypeVar("Key")
 
 Begin = Callable[[str, Settings, int], Session]
 """Starts a run of a prompt with settings and at most so many new tokens."""
@@ -190,8 +193,9 @@ def rates_of(
 
     Each part of a round is counted with its median time. A pass over so many guesses costs the
     same whoever made them, so its time is the median over everybody's rounds: what the machine
-    did meanwhile cannot favour one drafter. Drafting is each drafter's own, step by step. One
-    median for all widths would flatter lookups, whose rounds are mostly silent, and cheap.
+    did meanwhile cannot favour one drafter. Drafting is each drafter's own, step by step, what it
+    copied apart from what a model was asked. One median for all widths would flatter lookups,
+    whose rounds are mostly silent, and cheap.
     """
     every = [each for made in rounds.values() for each in _warm(made)]
     passes = _medians((len(each.guesses), each.verify_seconds) for each in every)
@@ -199,15 +203,11 @@ def rates_of(
 
     def rate(made: Sequence[Round], k: int) -> float:
         cut = [each for each in made if _tells(each, k, made)]
-        steps = _medians(
-            (slot, seconds)
-            for each in _warm(made)
-            for slot, seconds in enumerate(each.draft_step_seconds)
-        )
+        steps = _medians(step for each in _warm(made) for step in _steps(each, most))
         total = 0.0
         for each in cut:
             total += float(np.interp(min(len(each.guesses), k), widths, costs))
-            total += sum(steps.get(slot, 0.0) for slot in range(_steps(each, k)))
+            total += sum(steps.get(place, 0.0) for place, _ in _steps(each, k))
         tokens = sum(len(each.committed) - max(each.accepted - k, 0) for each in cut)
         return tokens / total if total else 0.0
 
@@ -225,9 +225,14 @@ def _tells(made: Round, k: int, others: Sequence[Round]) -> bool:
     return asked >= k or asked == 0
 
 
-def _steps(made: Round, k: int) -> int:
-    """Steps of drafting with `k` guesses asked for: one each, or one for all of them."""
-    return min(len(made.draft_step_seconds), k)
+def _steps(made: Round, k: int) -> Iterable[tuple[tuple[int, str], float]]:
+    """Steps of drafting with `k` guesses asked for, by slot and source, and their seconds.
+
+    There is one for each guess or one for all of them; a silent drafter has no source.
+    """
+    sources = [guess.source for guess in made.guesses]
+    for slot, seconds in enumerate(made.draft_step_seconds[:k]):
+        yield (slot, sources[slot] if slot < len(sources) else ""), seconds
 
 
 def _warm(made: Sequence[Round]) -> Sequence[Round]:
@@ -235,9 +240,9 @@ def _warm(made: Sequence[Round]) -> Sequence[Round]:
     return [each for each in made if not each.cold] or made
 
 
-def _medians(samples: Iterable[tuple[int, float]]) -> dict[int, float]:
+def _medians(samples: Iterable[tuple[Key, float]]) -> dict[Key, float]:
     """The median of the values under each key."""
-    grouped: dict[int, list[float]] = {}
+    grouped: dict[Key, list[float]] = {}
     for key, value in samples:
         grouped.setdefault(key, []).append(value)
     return {key: statistics.median(values) for key, values in grouped.items()}

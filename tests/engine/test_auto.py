@@ -88,6 +88,15 @@ def test_rounds_that_asked_for_fewer_tell_nothing_of_more():
     assert rates[3] > rates[4]
 
 
+def test_what_was_copied_does_not_pay_for_what_was_asked():
+    """One round of three asks a model for its two guesses, 4 ms each; the others copy theirs."""
+    asked = a_round(2, 2, draft=0.004, verify=0.02)
+    copies = tuple(replace(each, source="store") for each in asked.guesses)
+    copied = replace(asked, guesses=copies, draft_step_seconds=(0.0001, 0.0001))
+    rates = found({"hybrid": [asked, copied, copied]})["hybrid"]
+    assert rates[1] == pytest.approx(9 / (3 * 0.02 + 2 * 0.004 + 4 * 0.0001))
+
+
 def test_a_drafter_that_guesses_all_at_once_pays_its_step_at_any_k():
     at_once = [replace(a_round(2, 8, verify=0.02), draft_step_seconds=(0.004,))] * 3
     rates = found({"pard": at_once})["pard"]
