@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from engine.families import About, about
+from engine.trace import Trace
 from scenes import full_loop
 from tests.scenes import runs
 from tests.stage.drafted import DRAFTERS, LAYERS, run_of
@@ -166,12 +167,17 @@ def test_a_feature_leaves_the_target_and_the_layers_own_output_comes_back_to_it(
         assert hop["color"][0, :3] == pytest.approx(DARK.linear("drafter"))
 
 
-def test_from_above_a_tree_the_feature_ends_on_the_layer_wherever_it_is() -> None:
+def trees() -> Trace:
+    """A run of rounds whose guesses branch, EAGLE's."""
     run = runs.grown(8)
     header = replace(run.header, drafter="eagle-tree")  # type: ignore[type-var]
     settings = replace(run.rounds[2].settings, drafter="eagle-tree")
     rounds = tuple(replace(each, settings=settings) for each in run.rounds)
-    run = replace(run, header=header, rounds=rounds)
+    return replace(run, header=header, rounds=rounds)
+
+
+def test_from_above_a_tree_the_feature_ends_on_the_layer_wherever_it_is() -> None:
+    run = trees()
     timeline = full_loop.timeline(run)
     spans = timeline.spans[2]
     for t in np.linspace(spans.drops[0].start, spans.close.start, 9):
@@ -364,6 +370,26 @@ def test_a_body_that_hangs_too_low_is_found(monkeypatch: pytest.MonkeyPatch) -> 
         if place.line == place.last_line
     ]
     assert any(found)
+
+
+def crossings() -> list[bool]:
+    """Whether a layer that walks away from its tree hides a word of it, moment by moment."""
+    run = trees()
+    timeline = full_loop.timeline(run)
+    view, found = View(free=PANELS), []
+    for place, spans in zip(timeline.page.places, timeline.spans, strict=True):
+        close = spans.close
+        for share in np.linspace(0.0, 1.0, 9):
+            frame = full_loop.compose(run, timeline, close.start + share * close.duration, view)
+            found.append(covered(frame, place.line * PITCH, view))
+    return found
+
+
+def test_who_leaves_a_tree_walks_around_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not any(crossings())
+    straight = walk.Leg
+    monkeypatch.setattr(walk, "Leg", lambda *way: straight(*way[:4]))
+    assert any(crossings()), "the twin"
 
 
 @pytest.mark.parametrize("name", DRAFTERS)

@@ -46,6 +46,7 @@ SKIPPING = 0.55  # of the target's light while its lower layers draft
 TURNS = 0.25  # seconds over which a light comes and goes
 FLASH = 0.30
 MASKED = 0.16  # over its slot, where a masked place is
+LETS_GO = 4.0  # times as fast as others goes what led to one that walks away
 NOWHERE = (0.0, 0.0, 0.0)
 HOP = (0.0, 0.42, 0.0)  # from a guess to the next: below the words of the line behind
 
@@ -199,9 +200,10 @@ def _features(m: Moment, kind: About | None, grown: Floats, strong: float) -> li
     x, y, z = m.stand.target
     crown, tone = (x, y + models.TARGET_RADIUS, z), m.colors.linear("target")
     if m.place.lanes > 1:  # branches tell what follows what, and no line stands behind them
-        x, y, z = walk.foot_at(kind, replace(m, t=min(m.t, m.spans.close.start)))
+        x, y, z = walk.foot_at(kind, m)
         end = x, y + drafters.tall(kind), z
         curve = flows.bent(crown, end, (0.0, 0.45, 0.9), (0.0, 1.2, 0.0))
+        strong *= max(1.0 - LETS_GO * m.spans.close.progress(m.t), 0.0)
         return [flows.ribbon(curve, WIDE, tone, strong, float(grown[0]))]
     slots, own = m.place.guesses, m.colors.linear("drafter")
     shares = grown.tolist()

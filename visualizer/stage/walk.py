@@ -99,7 +99,12 @@ def _legs(kind: About | None, m: Moment) -> list[Leg]:
         legs = [Leg(spans.approach.start, spans.approach.duration, start, at[0])]
         for last, goal, leaves, until in zip(at, at[1:], falls, falls[1:], strict=False):
             legs.append(Leg(leaves, min(HOP, until - leaves), last, goal))
-    return [*legs, Leg(spans.close.start, LEAVE, legs[-1].goal, home(kind, place, m))]
+    last, goal = legs[-1].goal, home(kind, place, m)
+    around = None
+    if place.lanes > 1:  # first along the top and then down beside it, before none of its words
+        x, y, z = goal[0] - last[0], last[1] - goal[1], last[2] - goal[2]
+        around = flows.bent(last, goal, (x, 0.0, 0.0), (0.0, y, z))
+    return [*legs, Leg(spans.close.start, LEAVE, last, goal, around)]
 
 
 def _carrying(m: Moment, run: origins.Run) -> Leg:
