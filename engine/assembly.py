@@ -61,9 +61,6 @@ WARM_UP_PROMPT = 32
 SIP = 16
 """Tokens of a prompt read in one pass beside a run on a CPU, where a longer pass would delay."""
 
-TITLES = {fetch.DEFAULT_PAIR: "SmolLM2-135M-Instruct"}
-"""What models are called on screen; others go by their folder."""
-
 
 @dataclass(frozen=True, slots=True)
 class Machine:
@@ -163,7 +160,7 @@ class Engine:
         `memory` holds its earlier replies, where they are kept.
         """
         self._target = kernel.runner(weights, CONTEXT, same_bits=True)
-        self.name = TITLES.get(folder.name, folder.name)
+        self.name = fetch.title(folder)
         self._tokenizer = Tokenizer.from_folder(folder)
         self._kernel = kernel
         self._unigram = unigram(shipped, weights.config.vocab_size).to(weights.embedding.device)
@@ -221,7 +218,7 @@ class Engine:
         """Raise ValueError, one clear sentence, when no run can have these settings."""
         config.check(settings)
         if settings.drafter not in ("auto", "none"):
-            self._catalogue.check(settings.drafter)
+            self._catalogue.look_at(settings.drafter)
 
     def admit(self, start: Start) -> None:
         """Raise ValueError or DecodeError, one clear sentence, when no such run can be had.
@@ -292,8 +289,9 @@ class Engine:
 
     def compare(self, request: Compare) -> Comparing:
         """Compare drafters beside whatever run goes on. Raises as `admit` where it cannot be."""
-        for name in request.drafters:
-            self.check(replace(request.settings, drafter=name))
+        for name in request.drafters:  # a damaged one costs only its own row
+            if name not in ("auto", ALONE):
+                self._catalogue.check(name)
         for each in request.samples:
             alone = replace(request.settings, drafter=ALONE)
             self.admit(Start(each.prompt, each.chat, alone, max_new_tokens=request.tokens))

@@ -105,7 +105,6 @@ def main(engine: Engine, order: Order) -> int:
 def combinations(engine: Engine, order: Order) -> list[Settings]:
     """Every setting of the sweep. Raises ValueError for one that no run can have."""
     args = order.args
-    known = [name for name in engine.drafters if name not in ("auto", "none")]
     shape = _sampling(args)
     found = [
         replace(
@@ -117,12 +116,24 @@ def combinations(engine: Engine, order: Order) -> list[Settings]:
             temperature=temperature,
         )
         for temperature, drafter, k, quality in product(
-            args.temperature, order.drafters or known, args.k, args.quality
+            args.temperature, order.drafters or _usable(engine), args.k, args.quality
         )
     ]
     for settings in found:
         engine.check(settings)
     return found
+
+
+def _usable(engine: Engine) -> list[str]:
+    """All drafters there are; says which of them cannot be had."""
+    found = []
+    for name in engine.drafters:
+        try:
+            engine.check(Settings(drafter=name))
+            found.append(name)
+        except ValueError as refusal:
+            print(f"Left out: {refusal}", file=sys.stderr)
+    return [name for name in found if name not in ("auto", "none")]
 
 
 def _sampling(args: argparse.Namespace) -> Settings:

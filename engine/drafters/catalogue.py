@@ -15,9 +15,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 import torch
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from engine.drafters.eagle import EagleDrafter, EagleTreeDrafter, FusedRunner
@@ -38,6 +40,13 @@ DISTILLED = ("small-1", "small", "small-4")
 
 STORE = ("retrieval", "store.npz")
 """The shipped replies, within the folder of drafters."""
+
+_SHAPE, _WEIGHTS = "config.json", "model.safetensors"
+_MODEL = {
+    **{name: name for name in (*FUSED, *DISTILLED, "pard", "medusa")},
+    "eagle-tree": "eagle", "hybrid": "eagle", "medusa-tree": "medusa",
+}  # fmt: skip
+"""In whose folder the model lies that a drafter guesses with."""
 
 _LAYER_SKIP = re.compile(r"layer-skip-(\d+)")
 
@@ -91,12 +100,12 @@ class Catalogue:
         """What can be chosen; any other ``layer-skip-N`` can be too."""
         copies = tuple(name for name, width in LADDER.items() if self._can_copy(width))
         lookups = ("retrieval",) if self._remembers or self._has(*STORE) else ()
-        ladder = tuple(name for name in DISTILLED if self._has(name, "config.json"))
-        pard = ("pard",) if self._has("pard", "config.json") else ()
-        fused = tuple(name for name in FUSED if self._has(name, "config.json"))
+        ladder = tuple(name for name in DISTILLED if self._has(name, _SHAPE))
+        pard = ("pard",) if self._has("pard", _SHAPE) else ()
+        fused = tuple(name for name in FUSED if self._has(name, _SHAPE))
         grown = ("eagle-tree",) if "eagle" in fused else ()
-        medusa = ("medusa",) if self._has("medusa", "config.json") else ()
-        shaped = ("medusa-tree",) if medusa and self._shape else ()
+        medusa = ("medusa",) if self._has("medusa", _SHAPE) else ()
+        shaped = ("medusa-tree",) if medusa and self._branches else ()
         hybrid = ("hybrid",) if "eagle" in fused and lookups else ()
         skip = f"layer-skip-{max(1, self._makers.layers * 2 // 3)}"
         models = *ladder, *pard, *fused, *grown, *medusa, *shaped
@@ -112,11 +121,23 @@ class Catalogue:
             f"or layer-skip-N with N up to {self._makers.layers}."
         )
 
+    def look_at(self, name: str) -> str:
+        """Return `name` once its files were opened. Raises ValueError as `check`, or for them.
+
+        No weights are read: a file that is not there, cut short or of another kind is found.
+        """
+        if damaged := next(filter(_is_damaged, self._files(self.check(name))), None):
+            raise ValueError(
+                f"{name} cannot be had: {damaged} is missing, damaged or cut short. "
+                "Put a whole one there, or choose another drafter."
+            )
+        return name
+
     def __call__(self, name: str) -> Drafter:
-        """The drafter of this name, made now if it was not yet. Raises ValueError as `check`."""
+        """The drafter of this name, made now if it was not yet. Raises ValueError as `look_at`."""
         made = self._on_rows if _LAYER_SKIP.fullmatch(name) else self._made
         if name not in made:
-            made[name] = self._make(self.check(name))
+            made[name] = self._make(self.look_at(name))
         return made[name]
 
     def _make(self, name: str) -> Drafter:
@@ -149,8 +170,23 @@ class Catalogue:
     @property
     def _shape(self) -> Shape:
         """The tree that the shipped heads draft; empty where none was found for them."""
-        config = json.loads((self._shipped / "medusa" / "config.json").read_text())
+        config = json.loads((self._shipped / "medusa" / _SHAPE).read_text(encoding="utf-8"))
         return [tuple(path) for path in config.get("tree", [])]
+
+    @property
+    def _branches(self) -> bool:
+        """Whether to offer that tree: a damaged file says so when it is chosen."""
+        return _is_damaged(self._shipped / "medusa" / _SHAPE) or bool(self._shape)
+
+    def _files(self, name: str) -> list[Path]:
+        """Everything that a drafter is read from."""
+        parts = []
+        if name in _MODEL:
+            files = (_WEIGHTS,) if name == "medusa" else (_SHAPE, _WEIGHTS)
+            parts += [(_MODEL[name], file) for file in files]
+        if name in ("retrieval", "hybrid") and self._has(*STORE):
+            parts.append(STORE)
+        return [self._shipped.joinpath(*part) for part in parts]
 
     @property
     def _shipped(self) -> Path:
@@ -163,6 +199,17 @@ class Catalogue:
 
     def _has(self, *parts: str) -> bool:
         return self._folder is not None and self._folder.joinpath(*parts).is_file()
+
+
+def _is_damaged(path: Path) -> bool:
+    """Whether a file is not what its name says, as far as opening it tells."""
+    try:
+        if path.suffix == ".json":
+            return not isinstance(json.loads(path.read_text(encoding="utf-8")), dict)
+        with ZipFile(path) if path.suffix == ".npz" else safe_open(path, "pt"):
+            return False
+    except (OSError, ValueError, BadZipFile, SafetensorError):
+        return True
 
 
 def unigram(folder: Path | None, vocab_size: int) -> Tensor:

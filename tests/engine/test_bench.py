@@ -364,6 +364,22 @@ def run(engine: assembly.Engine, *words: object) -> int:
     return command.main(engine, command.read(ordered(*words)))
 
 
+def test_a_sweep_of_all_leaves_out_whose_files_are_damaged(
+    engine: assembly.Engine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def look_at(name: str) -> str:
+        if name == "n-gram":
+            raise ValueError("n-gram cannot be had.")
+        return name
+
+    monkeypatch.setattr(engine._catalogue, "look_at", look_at)
+    swept = {each.drafter for each in command.combinations(engine, command.read(ordered()))}
+    assert swept == {*engine.drafters} - {"auto", "none", "n-gram"}
+    assert capsys.readouterr().err == "Left out: n-gram cannot be had.\n"
+    with pytest.raises(ValueError, match="cannot be had"):
+        command.combinations(engine, command.read(ordered("--drafter", "n-gram")))
+
+
 def test_the_command_prints_tables_and_advice_and_writes_json_and_csv(
     engine: assembly.Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,6 +15,7 @@ import pytest
 from engine import assembly, codec, requests, worker
 from engine.comparison import ALONE, Compared, Comparison, Sample
 from engine.config import EngineConfig
+from engine.drafters.catalogue import Catalogue
 from engine.requests import Change, Compare, Quit, Shown, Start, StopComparing
 from engine.trace import EngineState, Rewind, RunFinished, Settings
 from tests.engine import saved_model
@@ -113,6 +114,26 @@ def test_a_row_s_figures_are_those_of_the_bench(engine: assembly.Engine) -> None
 def test_a_drafter_named_twice_or_alone_is_measured_once(engine: assembly.Engine) -> None:
     made = engine.compare(replace(ASKED, drafters=("n-gram", ALONE, "n-gram")))
     assert [row.drafter for row in made.told.rows] == [ALONE, "n-gram"]
+
+
+def test_a_drafter_whose_files_are_damaged_costs_its_row_alone(
+    engine: assembly.Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look_at(catalogue: Catalogue, name: str) -> str:
+        if name == "copy-8":
+            raise ValueError("copy-8 cannot be had.")
+        return name
+
+    monkeypatch.setattr(Catalogue, "look_at", look_at)
+    made = engine.compare(replace(ASKED, drafters=("copy-8", "n-gram")))
+    while made.told.phase == "measuring":
+        made.advance()
+    rows = {row.drafter: row for row in made.told.rows}
+    assert rows["copy-8"].problem.endswith("copy-8 cannot be had.")
+    assert rows["n-gram"].measured
+    assert not rows["n-gram"].problem
+    with pytest.raises(ValueError, match="cannot be had"):
+        engine.check(Settings(drafter="copy-8"))
 
 
 def test_a_drafter_that_fails_is_left_out_with_the_reason(

@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors.torch import save_file
 
 from engine.decode import Session
 from engine.drafters.catalogue import Catalogue, Makers, unigram
@@ -338,6 +339,7 @@ def folder(tmp_path):
     for name in ("small-1", "small", "small-4", "pard", "eagle", "mtp", "medusa"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.json").write_text('{"tree": [[0], [1]]}')
+        save_file({"norm": torch.ones(4)}, tmp_path / name / "model.safetensors")
     np.savez(tmp_path / "unigram.npz", probs=np.full(VOCAB, 1 / VOCAB, dtype=np.float32))
     return tmp_path
 
@@ -366,6 +368,39 @@ def test_heads_for_which_no_tree_was_found_draft_no_tree(folder):
     names = Catalogue(makers([]), folder).names
     assert "medusa" in names
     assert "medusa-tree" not in names
+
+
+HURT = {
+    "medusa/config.json": {"medusa-tree"},
+    "medusa/model.safetensors": {"medusa", "medusa-tree"},
+    "eagle/model.safetensors": {"eagle", "eagle-tree", "hybrid"},
+    "small/config.json": {"small"},
+    "pard/model.safetensors": {"pard"},
+    "retrieval/store.npz": {"retrieval", "hybrid"},
+}
+"""Files, and whom each of them costs when it is damaged."""
+
+
+@pytest.mark.parametrize("kept", [0, 1, -1], ids=["empty", "one byte", "cut short"])
+@pytest.mark.parametrize("file", HURT)
+def test_a_damaged_file_costs_only_whoever_needs_it(folder, file, kept):
+    everybody = Catalogue(makers([]), folder).names
+    path = folder / file
+    path.write_bytes(path.read_bytes()[:kept])
+    catalogue = Catalogue(makers([]), folder)
+    assert catalogue.names == everybody
+    for name in everybody:
+        if name in HURT[file]:
+            with pytest.raises(ValueError, match=rf"^{name} cannot be had: \S+{file} is missing, "):
+                catalogue(name)
+        else:
+            assert catalogue(name).name == name
+
+
+def test_a_drafter_without_its_weights_says_which_file_is_missing(folder):
+    (folder / "mtp" / "model.safetensors").unlink()
+    with pytest.raises(ValueError, match=r"mtp/model\.safetensors is missing, damaged or cut"):
+        Catalogue(makers([]), folder)("mtp")
 
 
 def test_what_was_made_of_one_target_s_text_is_not_offered_to_another():
