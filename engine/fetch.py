@@ -36,6 +36,8 @@ _TICK_SECONDS = 0.25
 _RATE_WINDOW_SECONDS = 5.0
 _STALL_SECONDS = 180.0
 
+TITLES = {DEFAULT_PAIR: "SmolLM2-135M-Instruct"}
+
 
 class FetchError(RuntimeError):
     """The model could not be had; the message is one clear sentence that says what to do."""
@@ -79,6 +81,12 @@ def cache_root() -> Path:
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("verifybox", appauthor=False))
+
+
+def title(folder: Path) -> str:
+    """What the model in a folder is called on screen and on cards: else by its folder."""
+    name = folder.absolute().name
+    return TITLES.get(name, name)
 
 
 def cached_folder(pair: str = DEFAULT_PAIR) -> Path | None:

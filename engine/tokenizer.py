@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -96,17 +96,27 @@ class Tokenizer:
 
         Only the template's own text yields special tokens. Without a template, the bare prompt.
         """
-        if self._template is None:
-            return self.encode(prompt)
-        frame = _render(self._template, _PROMPT_MARK, **self._template_names)
         ids: list[int] = []
-        for piece, special in _split(frame, self._specials):
+        for piece, special in _split(self._turn, self._specials):
             ids += (
                 [special]
                 if special is not None
                 else self.encode(piece.replace(_PROMPT_MARK, prompt))
             )
         return ids
+
+    @property
+    def frame(self) -> tuple[str, str]:
+        """What the template writes before and after one user turn."""
+        before, _, after = self._turn.partition(_PROMPT_MARK)
+        return before, after
+
+    @cached_property
+    def _turn(self) -> str:
+        """The template around the mark of a prompt; without a template, the bare mark."""
+        if self._template is None:
+            return _PROMPT_MARK
+        return _render(self._template, _PROMPT_MARK, **self._template_names)
 
     def token(self, id_: int) -> Token:
         """Return token `id_` with its text. Raises IndexError on an id outside the vocabulary."""

@@ -11,18 +11,14 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tokenizers import Tokenizer
 
+from engine.tokenizer import Tokenizer
 from engine.training import prompts
 
 Ids = npt.NDArray[np.uint16]
-
-USER_TURN = "<|im_start|>user\n"
-END_OF_TURN = "<|im_end|>"
 
 HELD_OUT_FAMILIES = frozenset({"dialogue", "math"})
 HELD_OUT_TEMPLATES = frozenset(
@@ -71,18 +67,29 @@ class Corpus:
 
 def load(*paths: Path) -> Corpus:
     """Read text files as `save` leaves them, one after the other into one corpus."""
-    parts: dict[str, list[npt.NDArray[Any]]] = {}
-    for path in paths:
-        with np.load(path) as arrays:
-            for name in ("ids", "lengths", "prompt_lengths", "temperature", "family"):
-                parts.setdefault(name, []).append(arrays[name])
-    whole = {name: np.concatenate(arrays) for name, arrays in parts.items()}
+    return join([_read(path) for path in paths])
+
+
+def _read(path: Path) -> Corpus:
+    with np.load(path) as arrays:
+        return Corpus(
+            ids=arrays["ids"],
+            starts=np.concatenate(([0], np.cumsum(arrays["lengths"], dtype=np.int64))),
+            prompt_lengths=arrays["prompt_lengths"],
+            temperature=arrays["temperature"],
+            family=arrays["family"],
+        )
+
+
+def join(parts: Sequence[Corpus]) -> Corpus:
+    """Several corpora, one after the other, as one."""
+    lengths = np.concatenate([np.diff(part.starts) for part in parts])
     return Corpus(
-        ids=whole["ids"],
-        starts=np.concatenate(([0], np.cumsum(whole["lengths"], dtype=np.int64))),
-        prompt_lengths=whole["prompt_lengths"],
-        temperature=whole["temperature"],
-        family=whole["family"],
+        ids=np.concatenate([part.ids for part in parts]),
+        starts=np.concatenate(([0], np.cumsum(lengths, dtype=np.int64))),
+        prompt_lengths=np.concatenate([part.prompt_lengths for part in parts]),
+        temperature=np.concatenate([part.temperature for part in parts]),
+        family=np.concatenate([part.family for part in parts]),
     )
 
 
@@ -115,6 +122,18 @@ class Split:
     unseen_topic: tuple[int, ...]
     families: tuple[str, ...] = field(repr=False)  # of every row, read from its prompt
 
+    def check(self, corpus: Corpus) -> None:
+        """Raise ValueError where there is nothing to train on, or nothing to measure a card on."""
+        held_out = corpus.temperature[list(self.held_out)]
+        if not self.train:
+            raise ValueError("the text holds no reply to train on: all of its prompts are held out")
+        for temperature in (0.0, 0.7):
+            if not np.isclose(held_out, temperature).any():
+                raise ValueError(
+                    "the text holds no reply to measure on, to a held-out prompt at temperature "
+                    f"{temperature:g}: add some that was written without --teaching-only"
+                )
+
     @property
     def by_reason(self) -> tuple[tuple[int, ...], ...]:
         """The withheld rows: unseen family, template, topic."""
@@ -127,10 +146,8 @@ class Split:
 
 def user_text(ids: Sequence[int] | Ids, tokenizer: Tokenizer) -> str:
     """What the user asked, read back from the ids of a row's prompt."""
-    decoded = tokenizer.decode([int(i) for i in ids], skip_special_tokens=False)
-    _, _, turn = decoded.rpartition(USER_TURN)
-    text, _, _ = turn.rpartition(END_OF_TURN)
-    return text
+    before, after = tokenizer.frame
+    return tokenizer.decode(map(int, ids)).removeprefix(before).removesuffix(after)
 
 
 def split(corpus: Corpus, tokenizer: Tokenizer) -> Split:

@@ -24,10 +24,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from tokenizers import Tokenizer
 from torch import Tensor
 
+from engine.arguments import number
 from engine.lowbit import HEAD_WIDTH, LADDER, Width, encode
+from engine.tokenizer import Tokenizer
 from engine.training import corpus as text
 from engine.training import inputs, machine, rounds
 from engine.training.kinds import load
@@ -37,6 +38,7 @@ from engine.training.teacher import Plan, Target, predicting
 WATCH_ROWS = 40  # of each of the three held-out groups
 ALPHA_ROWS = 80  # held-out rows at temperature 0.7 for which the target is run again
 ALPHA_TEMPERATURE = 0.7
+FAMILY_ROWS = 4  # of a family that is not among them
 ROWS_PER_PASS = 8
 K = (1, 2, 3, 4)
 
@@ -76,17 +78,19 @@ class Watch:
         groups = {
             name: tuple(int(row) for row in source.permutation(rows)[:WATCH_ROWS])
             for name, rows in zip(REASONS, plan.split.by_reason, strict=True)
+            if rows
         }
         path = plan.work / "watch.npz"
         rows = [row for group in groups.values() for row in group]
+        mark = plan.mark(rows)
         if path.exists():
             with np.load(path) as arrays:
-                if arrays["rows"].tolist() == rows:
+                if arrays.get("of", 0) == mark:
                     return cls(groups, torch.tensor(arrays["best"]))
         best = target_best(plan.target, plan.corpus, rows)
         partial = plan.work / "watch.partial"
         with partial.open("wb") as file:
-            np.savez(file, rows=np.asarray(rows), best=best.cpu().numpy())
+            np.savez(file, of=mark, best=best.cpu().numpy())
         os.replace(partial, path)
         return cls(groups, best)
 
@@ -187,28 +191,32 @@ def alphas(
 
     On text the target sampled at that temperature: the mean over positions of the sum over
     tokens of min(target law, draft law), which is that chance exactly. `alpha_by_guess` has that
-    of each guess further ahead too, those before it being right.
+    of each guess further ahead too, those before it being right. Of a family that the draw left out
+    some replies are measured for its own figure alone.
     """
     rows = [row for row in split.held_out if np.isclose(corpus.temperature[row], ALPHA_TEMPERATURE)]
-    count = min(ALPHA_ROWS, replies or ALPHA_ROWS)
-    rows = sorted(np.random.default_rng(0).permutation(rows)[:count].tolist())
-    chances = {row: accept_chances(student, target, corpus, row) for row in rows}
-    families = sorted({split.families[row] for row in rows})
+    drawn = np.random.default_rng(0).permutation(rows).tolist()
+    rows = sorted(drawn[: min(ALPHA_ROWS, replies or ALPHA_ROWS)])
+    groups: dict[str, list[int]] = {}
+    for row in drawn:
+        groups.setdefault(split.families[row], []).append(row)
+    groups = {
+        family: [row for row in group if row in rows] or group[:FAMILY_ROWS]
+        for family, group in sorted(groups.items())
+    }
+    measured = sorted({*rows, *(row for group in groups.values() for row in group)})
+    found = {row: accept_chances(student, target, corpus, row) for row in measured}
+    chances = [found[row] for row in rows]
     return {
         "replies": len(rows),
-        "positions": sum(chance.shape[1] for chance in chances.values()),
-        "alpha": round(_mean(torch.cat([chance[0] for chance in chances.values()])), 4),
+        "positions": sum(chance.shape[1] for chance in chances),
+        "alpha": round(_mean(torch.cat([chance[0] for chance in chances])), 4),
         "alpha_by_guess": [
-            round(_mean(torch.cat(guess)), 4) for guess in zip(*chances.values(), strict=True)
+            round(_mean(torch.cat(guess)), 4) for guess in zip(*chances, strict=True)
         ],
         "by_family": {
-            family: round(
-                _mean(
-                    torch.cat([chances[row][0] for row in rows if split.families[row] == family])
-                ),
-                4,
-            )
-            for family in families
+            family: round(_mean(torch.cat([found[row][0] for row in group])), 4)
+            for family, group in groups.items()
         },
     }
 
@@ -249,17 +257,18 @@ def main() -> None:
     parser.add_argument(
         "--text", type=inputs.text, nargs="+", required=True, help="the target's own text, .npz"
     )
-    parser.add_argument("--replies", type=int, help="as for `ship`")
+    parser.add_argument("--replies", type=number(int, 1), help="as for `ship`")
     machine.add_options(parser)
     options = parser.parse_args()
     machine.use(options)
     target = Target.load(options.target)
     corpus = text.load(*options.text)
-    split = text.split(corpus, Tokenizer.from_file(str(options.target / "tokenizer.json")))
+    split = text.split(corpus, Tokenizer.from_folder(options.target))
+    split.check(corpus)
     name = options.drafter
     student = rounded(target, LADDER[name]) if name in LADDER else load(Path(name), target)
     print(json.dumps(measure(student, target, corpus, split, options.replies), indent=2))
 
 
 if __name__ == "__main__":
-    main()
+    inputs.told(main)

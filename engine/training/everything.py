@@ -1,4 +1,4 @@
-"""Every trained drafter from nothing, in a given number of minutes: text, laws, students, cards.
+"""Every trained drafter from nothing, in so many minutes: text, store, laws, students, cards.
 
     python -m engine.training.everything --target FOLDER --work FOLDER --minutes 10 --device cuda
 
@@ -13,14 +13,18 @@ from __future__ import annotations
 import argparse
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from tokenizers import Tokenizer
 
+from engine import fetch
+from engine.arguments import number
+from engine.bench import texts as prompts
+from engine.tokenizer import Tokenizer
 from engine.training import corpus as text
-from engine.training import evaluate, inputs, loop, machine, ship, unigram, write
+from engine.training import evaluate, inputs, loop, machine, ship, store, unigram, write
 from engine.training.distil import prepare
 from engine.training.recipe import Recipe
 from engine.training.teacher import Plan, RememberingTarget
@@ -29,7 +33,7 @@ WRITING, TEACHING = 0.3, 0.1
 """Shares of all minutes for the target's text and its laws. The students share what is left."""
 
 SHIPPING = 0.1
-"""Part of a student's time that its card is measured in."""
+"""Part of a student's time that a card is measured in."""
 
 OTHERS = 1500
 """What a step scores besides likely tokens (see `Recipe`), where a whole head is dear."""
@@ -40,10 +44,16 @@ FEWEST_REPLIES = 200
 REPLIES = 60
 """Held-out replies of a card."""
 
+STOPPED = "stopped; the same line goes on from there"
+CARD = "card.json"
+
 
 @dataclass(frozen=True, slots=True)
 class Pupil:
-    """A drafter to train: what it begins with, how, and its weight in the sharing of time."""
+    """A drafter to train: what it begins with, how, and its weight in the sharing of time.
+
+    `kept` are stages on its way that are shipped, too, each by name and share of the visits.
+    """
 
     name: str
     kind: str
@@ -52,39 +62,84 @@ class Pupil:
     start: str | None = None
     unroll: int = 1
     peak_rate: float = 1e-3
+    kept: tuple[tuple[str, float], ...] = ()
 
+
+EAGLE_STAGES = ("eagle-early", 0.05), ("eagle-middle", 0.3)
 
 PUPILS = (
     Pupil("small", "small", 2, 3),
     Pupil("small-1", "small", 1, 1, start="small", peak_rate=5e-4),
     Pupil("small-4", "small", 4, 2, start="small", peak_rate=5e-4),
     Pupil("pard", "pard", 2, 2, start="small", unroll=8, peak_rate=7e-4),
-    Pupil("eagle", "eagle", 1, 3, unroll=3, peak_rate=6e-4),
+    Pupil("eagle", "eagle", 1, 4, unroll=3, peak_rate=6e-4, kept=EAGLE_STAGES),
     Pupil("mtp", "mtp", 1, 1, peak_rate=6e-4),
     Pupil("medusa", "medusa", 1, 1, unroll=4),
 )
 
 
-def write_text(writer: write.Writer, slots: int, seconds: float) -> text.Corpus:
-    """Let the target write for so long, and at any rate `FEWEST_REPLIES`."""
+def wanted(names: Sequence[str] | None) -> list[Pupil]:
+    """The pupils of these names, or all, with those that they start from."""
+    chosen = {pupil.name for pupil in PUPILS} if names is None else {*names}
+    chosen |= {pupil.start for pupil in PUPILS if pupil.start and pupil.name in chosen}
+    return [pupil for pupil in PUPILS if pupil.name in chosen]
+
+
+def write_text(
+    writer: write.Writer, slots: int, seconds: float, out: Path, stop: threading.Event
+) -> None:
+    """Let the target write for so long, and at any rate `FEWEST_REPLIES`; leave it in `out`.
+
+    What is there when it stops, or every two minutes, lies beside it, and it goes on from there
+    on prompts of another seed.
+    """
+    part = out.with_suffix(".part.npz")
+    earlier = [text.load(part)] if part.exists() else []
+    there = sum(len(corpus) for corpus in earlier)
+    writer.seed += there
+    writer.check()
+
+    def save(path: Path) -> None:
+        text.save(text.join([*earlier, write.gather(writer.done)]), path)
+
     end = time.monotonic() + seconds
+    saved = time.monotonic()
     for _ in writer.run(slots):
-        if time.monotonic() > end and len(writer.done) >= FEWEST_REPLIES:
+        now = time.monotonic()
+        if stop.is_set() or now > saved + write.SAVE_SECONDS:
+            saved = now
+            if writer.done:
+                save(part)
+        if stop.is_set():
+            return
+        if now > end and there + len(writer.done) >= FEWEST_REPLIES:
             break
-    return write.gather(writer.done)
+    save(out)
+    part.unlink(missing_ok=True)
 
 
-def compute_laws(plan: Plan, seconds: float) -> None:
+def compute_laws(plan: Plan, seconds: float, stop: threading.Event) -> None:
     """The target's laws of one shard after another for so long; at least of the first."""
     end = time.monotonic() + seconds
     for shard in range(plan.shard_count):
         plan.laws(shard)
-        if time.monotonic() > end:
+        if time.monotonic() > end or stop.is_set():
             return
 
 
-def train(pupil: Pupil, plan: Plan, out: Path, seconds: float, stop: threading.Event) -> bool:
-    """Train for about so long, on the laws at hand. Returns whether it came to its end."""
+def keep_text(plan: Plan, out: Path) -> None:
+    """The text as a store to copy from, but for answers to prompts that are shown."""
+    tokenizer = Tokenizer.from_folder(plan.target_folder)
+    corpus = store.without(plan.corpus, {each.prompt for each in prompts.load([])}, tokenizer)
+    split = text.split(corpus, tokenizer)
+    family, template, topic = (rows[: 5 * REPLIES] for rows in split.by_reason)
+    split = text.Split(split.train, family, template, topic, split.families)
+    line = "python -m engine.training.everything --target FOLDER --work FOLDER"
+    store.make(corpus, split, out, fetch.title(plan.target_folder), line)
+
+
+def train(pupil: Pupil, plan: Plan, out: Path, seconds: float, stop: threading.Event) -> int:
+    """Train for about so long, on the laws at hand. Returns the visits at the end, 0 if stopped."""
     recipe = Recipe(
         layers=pupil.layers, unroll=pupil.unroll, peak_rate=pupil.peak_rate,
         cooldown=0.6, others=OTHERS if machine.device().type == "cpu" else 0,
@@ -93,7 +148,9 @@ def train(pupil: Pupil, plan: Plan, out: Path, seconds: float, stop: threading.E
     lessons = loop.Lessons(plan.corpus, plan.order, plan.laws, plan.finished, recipe)
     watch = evaluate.Watch.load(plan, recipe.seed)
     every = loop.fit(trainer, lessons, watch, seconds)
-    return loop.run(trainer, lessons, watch, plan.work, every, stop)
+    visits = trainer.recipe.visits
+    marks = [int(share * visits) for _, share in pupil.kept]
+    return visits if loop.run(trainer, lessons, watch, plan.work, every, stop, marks) else 0
 
 
 def main(stop: threading.Event) -> None:
@@ -101,17 +158,21 @@ def main(stop: threading.Event) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--target", type=inputs.target, required=True, help="folder of the target")
-    parser.add_argument("--work", type=Path, required=True, help="text, laws and checkpoints")
-    parser.add_argument("--out", type=Path, help="folder of the drafters; else one in --work")
-    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--work", type=inputs.folder, required=True, help="text, laws, checkpoints")
+    parser.add_argument(
+        "--out", type=inputs.folder, help="folder of the drafters; else one in --work"
+    )
+    parser.add_argument("--minutes", type=number(float, 0), default=10.0)
     parser.add_argument(
         "--text", type=inputs.text, nargs="+", help="text there is; none is written then"
     )
-    parser.add_argument("--only", nargs="+", choices=[pupil.name for pupil in PUPILS])
-    parser.add_argument("--seed", type=int, default=0, help="of the text that is written")
-    parser.add_argument("--slots", type=int, default=256, help="replies written side by side")
-    parser.add_argument("--max-new-tokens", type=int, default=256, help="of one reply")
-    parser.add_argument("--context", type=int, default=384, help="of one reply and its prompt")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        choices=[pupil.name for pupil in PUPILS],
+        help="these drafters, and those that they start from",
+    )
+    write.add_options(parser, slots=256)
     machine.add_options(parser)
     options = parser.parse_args()
     machine.use(options)
@@ -125,30 +186,37 @@ def main(stop: threading.Event) -> None:
     whole = RememberingTarget.load(options.target)
     texts = options.text or [options.work / "text.npz"]
     if not texts[0].exists():
-        tokenizer = Tokenizer.from_file(str(options.target / "tokenizer.json"))
-        longest = options.max_new_tokens
+        tokenizer, longest = Tokenizer.from_folder(options.target), options.max_new_tokens
         writer = write.Writer(whole, tokenizer, options.seed, 2**62, longest, options.context)
-        text.save(write_text(writer, options.slots, WRITING * seconds), texts[0])
+        write_text(writer, options.slots, WRITING * seconds, texts[0], stop)
+        if not texts[0].exists():
+            print(STOPPED)
+            return
     plan = Plan.make(options.target, texts, options.work, seed=0, laws=laws)
     print(f"{len(plan.corpus):,} replies at {time.monotonic() - began:.0f} s", flush=True)
     np.savez_compressed(out / "unigram.npz", probs=unigram.law(plan.corpus, whole.shape.vocab_size))
-    compute_laws(plan, TEACHING * seconds)
+    if not (out / "retrieval" / CARD).exists():
+        keep_text(plan, out / "retrieval")
+    compute_laws(plan, TEACHING * seconds, stop)
     print(f"{len(plan.finished())} shards at {time.monotonic() - began:.0f} s", flush=True)
 
-    wanted = [pupil for pupil in PUPILS if pupil.name in (options.only or [pupil.name])]
-    waiting = [pupil for pupil in wanted if not (out / pupil.name / "card.json").exists()]
-    for number, pupil in enumerate(waiting):
+    waiting = [each for each in wanted(options.only) if not (out / each.name / CARD).exists()]
+    for place, pupil in enumerate(waiting):
         left = max(0.0, began + seconds - time.monotonic())
-        share = left * pupil.weight / sum(each.weight for each in waiting[number:])
+        share = left * pupil.weight / sum(each.weight for each in waiting[place:])
         own = plan.of(options.work / pupil.name)
         print(f"{pupil.name}: {share:.0f} s", flush=True)
-        if not train(pupil, own, out, (1 - SHIPPING) * share, stop):
-            print("stopped; the same line goes on from there")
+        own_seconds = (1 - SHIPPING * (1 + len(pupil.kept))) * share
+        visits = 0 if stop.is_set() else train(pupil, own, out, own_seconds, stop)
+        if not visits:
+            print(STOPPED)
             return
-        checkpoint = own.work / "checkpoint.pt"
-        ship.ship(checkpoint, own, whole, texts, out / pupil.name, replies=REPLIES)
+        stages = [(name, f"checkpoint-{int(part * visits)}.pt") for name, part in pupil.kept]
+        for name, file in (*stages, (pupil.name, "checkpoint.pt")):
+            if (own.work / file).exists():  # a stage is left out that was over at once
+                ship.ship(own.work / file, own, whole, texts, out / name, replies=REPLIES)
     print(f"{out}: all there after {time.monotonic() - began:.0f} s")
 
 
 if __name__ == "__main__":
-    main(loop.stop_on_signals())
+    inputs.told(lambda: main(loop.stop_on_signals()))

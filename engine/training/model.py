@@ -9,13 +9,14 @@ Shapes in comments: T tokens of all sequences, H hidden size, D size of one head
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from engine.weights import LlamaConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +38,18 @@ class Shape:
         return self.hidden // self.heads
 
     @classmethod
-    def of(cls, config: Mapping[str, Any]) -> Shape:
-        """Read a Hugging Face style ``config.json`` (either place of the rope base)."""
-        rope = config.get("rope_parameters") or config
+    def of(cls, config: LlamaConfig) -> Shape:
+        """The same numbers as the engine reads them."""
         return cls(
-            layers=config["num_hidden_layers"],
-            hidden=config["hidden_size"],
-            intermediate=config["intermediate_size"],
-            heads=config["num_attention_heads"],
-            kv_heads=config["num_key_value_heads"],
-            rope_theta=float(rope.get("rope_theta", 10_000.0)),
-            norm_eps=config["rms_norm_eps"],
-            vocab_size=config["vocab_size"],
-            context=config["max_position_embeddings"],
+            layers=config.layers,
+            hidden=config.hidden_size,
+            intermediate=config.mlp_size,
+            heads=config.heads,
+            kv_heads=config.kv_heads,
+            rope_theta=config.rope_theta,
+            norm_eps=config.norm_eps,
+            vocab_size=config.vocab_size,
+            context=config.context,
         )
 
 

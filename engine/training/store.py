@@ -20,13 +20,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from tokenizers import Tokenizer
 
+from engine import fetch
 from engine.bench import texts
 from engine.drafters.retrieval import WORTH, likeliest
 from engine.drafters.suffix_index import SuffixIndex, replies
+from engine.tokenizer import Tokenizer
 from engine.training import corpus as text
 from engine.training import inputs, rounds
+from engine.training.ship import cost_lines
 
 K = (1, 2, 3, 4)
 
@@ -88,18 +90,19 @@ def histogram(replies: Sequence[Copies], k: int) -> list[int]:
 
 
 def measure(corpus: text.Corpus, split: text.Split) -> dict[str, Any]:
-    """Tokens a round on held-out replies, by temperature and by prompt family at 0."""
+    """Tokens a round on held-out replies, by temperature and prompt family."""
     index = SuffixIndex(build(corpus, split.train))
     report: dict[str, Any] = {"stored_tokens": len(index)}
     for temperature in (0.0, 0.7):
         rows = [row for row in split.held_out if np.isclose(corpus.temperature[row], temperature)]
         found = {row: copies(corpus, row, index) for row in rows}
-        report[f"temperature_{temperature:g}"] = summary(list(found.values()))
-        if temperature == 0:
-            report["by_family"] = {
-                family: summary([found[row] for row in rows if split.families[row] == family])
-                for family in sorted({split.families[row] for row in rows})
-            }
+        by_family = {
+            family: summary([found[row] for row in rows if split.families[row] == family])
+            for family in sorted({split.families[row] for row in rows})
+        }
+        report[f"temperature_{temperature:g}"] = {
+            **summary(list(found.values())), "by_family": by_family,
+        }  # fmt: skip
     return report
 
 
@@ -123,6 +126,14 @@ def card(facts: dict[str, Any]) -> str:
         lengths = " | ".join(f"{figures['tokens_per_round'][str(k)]:.2f}" for k in K)
         return f"| {name} | {figures['replies']} | {lengths} |"
 
+    def lines(temperature: str) -> list[str]:
+        one = held[f"temperature_{temperature}"]
+        families = one["by_family"].items()
+        return [
+            line(f"temperature {temperature}", one),
+            *(line(f"{family}, at {temperature}", own) for family, own in families),
+        ]
+
     return "\n".join(
         [
             "# Retrieval store",
@@ -142,14 +153,35 @@ def card(facts: dict[str, Any]) -> str:
             "",
             "| tokens a round | replies | K 1 | K 2 | K 3 | K 4 |",
             "|---|---|---|---|---|---|",
-            line("temperature 0", held["temperature_0"]),
-            line("temperature 0.7", held["temperature_0.7"]),
-            *(line(f"{name}, at 0", one) for name, one in held["by_family"].items()),
+            *lines("0"),
+            *lines("0.7"),
             "",
+            *cost_lines(facts),
             f"Made by `{facts['command']}`.",
             "",
         ]
     )
+
+
+def make(
+    corpus: text.Corpus, split: text.Split, out: Path, target_name: str, command: str
+) -> dict[str, Any]:
+    """Write the store and its cards; returns what card.json says."""
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / "store.npz"
+    text.save(corpus, path)
+    facts = {
+        "name": "retrieval",
+        "target": target_name,
+        "replies": len(corpus),
+        "tokens": corpus.reply_tokens(range(len(corpus))),
+        "bytes": path.stat().st_size,
+        "command": command,
+        "held_out": measure(corpus, split),
+    }
+    (out / "card.json").write_text(json.dumps(facts, indent=2) + "\n")
+    (out / "card.md").write_text(card(facts))
+    return facts
 
 
 def main() -> None:
@@ -158,8 +190,8 @@ def main() -> None:
     )
     parser.add_argument("text", type=inputs.text, nargs="+", help="the target's own text, .npz")
     parser.add_argument("--target", type=inputs.target, required=True, help="folder of the target")
-    parser.add_argument("--target-name", default="SmolLM2-135M-Instruct")
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--target-name", help="on the card; else as the program calls it")
+    parser.add_argument("--out", type=inputs.folder, required=True)
     parser.add_argument(
         "--without",
         type=Path,
@@ -169,29 +201,23 @@ def main() -> None:
         "out, or a reply would be known by heart",
     )
     options = parser.parse_args()
-    tokenizer = Tokenizer.from_file(str(options.target / "tokenizer.json"))
+    tokenizer = Tokenizer.from_folder(options.target)
     shown = {each.prompt for each in texts.load(options.without)} if options.without else set()
     corpus = without(text.load(*options.text), shown, tokenizer)
     split = text.split(corpus, tokenizer)
-    options.out.mkdir(parents=True, exist_ok=True)
-    path = options.out / "store.npz"
-    text.save(corpus, path)
-    facts = {
-        "name": "retrieval",
-        "target": options.target_name,
-        "replies": len(corpus),
-        "tokens": corpus.reply_tokens(range(len(corpus))),
-        "bytes": path.stat().st_size,
-        "command": "python -m engine.training.store "
+    split.check(corpus)
+    made = make(
+        corpus,
+        split,
+        options.out,
+        options.target_name or fetch.title(options.target),
+        "python -m engine.training.store "
         + " ".join(path.name for path in options.text)
         + " --target FOLDER --out assets/drafters/retrieval"
         + (f" --without {' '.join(map(str, options.without))}" if options.without else ""),
-        "held_out": measure(corpus, split),
-    }
-    (options.out / "card.json").write_text(json.dumps(facts, indent=2) + "\n")
-    (options.out / "card.md").write_text(card(facts))
-    print(f"{path}: {facts['tokens']:,} ids, {facts['bytes']:,} bytes")
+    )
+    print(f"{options.out / 'store.npz'}: {made['tokens']:,} ids, {made['bytes']:,} bytes")
 
 
 if __name__ == "__main__":
-    main()
+    inputs.told(main)

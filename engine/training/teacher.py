@@ -14,9 +14,9 @@ core is free, this command beside it fills the folder from the last shard backwa
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,13 +26,15 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from safetensors.torch import load_file
-from tokenizers import Tokenizer
 from torch import Tensor
 
+from engine.arguments import number
+from engine.tokenizer import Tokenizer
 from engine.training import corpus as text
 from engine.training import inputs, machine
 from engine.training.corpus import Ids
 from engine.training.model import Decoder, Shape
+from engine.weights import LlamaConfig
 
 TOP = 64
 SHARD_ROWS = 128
@@ -53,8 +55,8 @@ class Target:
 
     @classmethod
     def load(cls, folder: Path, dtype: torch.dtype = torch.float32) -> Target:
-        """Read a Hugging Face style folder (config.json, model.safetensors, tied head)."""
-        shape = Shape.of(json.loads((folder / "config.json").read_text()))
+        """Read a Hugging Face style folder whose head is tied, as `inputs.target` makes sure."""
+        shape = Shape.of(LlamaConfig.from_folder(folder))
         tensors = {
             name.removeprefix("model."): tensor
             for name, tensor in load_file(folder / "model.safetensors").items()
@@ -122,6 +124,7 @@ class Laws:
     offsets: npt.NDArray[np.int64]  # (rows + 1,) into the two below
     places: npt.NDArray[np.uint16]  # (positions, TOP)
     probs: npt.NDArray[np.float16]  # (positions, TOP), each line sums to 1
+    of: int = 0  # what they are the laws of (see `Plan.mark`)
 
 
 def compute(
@@ -146,13 +149,19 @@ def compute(
 def save(laws: Laws, path: Path) -> None:
     partial = path.with_suffix(f".{os.getpid()}.tmp")
     with partial.open("wb") as file:
-        np.savez(file, rows=laws.rows, offsets=laws.offsets, places=laws.places, probs=laws.probs)
+        np.savez(
+            file, rows=laws.rows, offsets=laws.offsets, places=laws.places, probs=laws.probs,
+            of=laws.of,
+        )  # fmt: skip
     os.replace(partial, path)
 
 
 def load(path: Path) -> Laws:
     with np.load(path) as arrays:
-        return Laws(*(arrays[name] for name in ("rows", "offsets", "places", "probs")))
+        rows, offsets, places, probs = (
+            arrays[name] for name in ("rows", "offsets", "places", "probs")
+        )
+        return Laws(rows, offsets, places, probs, int(arrays.get("of", 0)))
 
 
 @dataclass
@@ -187,10 +196,10 @@ class Plan:
         The laws lie in `laws`, else in `work`.
         """
         corpus = text.load(*texts)
-        tokenizer = Tokenizer.from_file(str(target_folder / "tokenizer.json"))
-        split = text.split(corpus, tokenizer)
+        split = text.split(corpus, Tokenizer.from_folder(target_folder))
+        split.check(corpus)
         if start is None:
-            vocab_size = json.loads((target_folder / "config.json").read_text())["vocab_size"]
+            vocab_size = LlamaConfig.from_folder(target_folder).vocab_size
             vocabulary = text.reduced_vocabulary(
                 corpus, split.train, LOW_IDS, MIN_COUNT, vocab_size
             )
@@ -220,14 +229,32 @@ class Plan:
         """The shards whose laws are on disk."""
         return [shard for shard in range(self.shard_count) if self.path(shard).exists()]
 
+    def mark(self, rows: Sequence[int]) -> int:
+        """A checksum of some rows' text and the vocabulary, for what was made of others."""
+        mark = zlib.crc32(self.vocabulary.astype(np.int64).tobytes())
+        for row in rows:
+            length = self.corpus.prompt_lengths[row]
+            mark = zlib.crc32(self.corpus.row(row).tobytes(), zlib.crc32(length.tobytes(), mark))
+        return mark
+
     def laws(self, shard: int) -> Laws:
-        """One shard's laws, from its file or, the first time, from the target."""
+        """One shard's laws, from its file or, the first time, from the target.
+
+        Raises ValueError when the file holds those of other text.
+        """
         path = self.path(shard)
+        mark = self.mark(self.rows(shard).tolist())
         if path.exists():
-            return load(path)
+            laws = load(path)
+            if laws.of != mark:
+                raise ValueError(
+                    f"{path} holds laws of another text, order or vocabulary: name another folder"
+                )
+            return laws
         laws = compute(
             self.target, self.corpus, self.rows(shard), torch.tensor(self.vocabulary).long()
         )
+        laws = replace(laws, of=mark)
         save(laws, path)
         return laws
 
@@ -240,8 +267,8 @@ def main() -> None:
     parser.add_argument(
         "--text", type=inputs.text, nargs="+", required=True, help="the target's own text, .npz"
     )
-    parser.add_argument("--work", type=Path, required=True, help="folder for the shards")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--work", type=inputs.folder, required=True, help="folder for the shards")
+    parser.add_argument("--seed", type=number(int, 0), default=0)
     parser.add_argument("--start", type=inputs.drafter, help="drafter whose vocabulary to use")
     machine.add_options(parser)
     options = parser.parse_args()
@@ -258,4 +285,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    inputs.told(main)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -22,25 +22,21 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
-from tokenizers import Tokenizer
 from torch import Tensor
 
+from engine.arguments import number
 from engine.drafters.proposal import common_prefix
+from engine.tokenizer import Tokenizer
 from engine.training import corpus as text
 from engine.training import inputs, machine, prompts
 from engine.training.model import Layer, rotary
 from engine.training.teacher import Target
 
-EOS = 2
 TEMPERATURES = (0.0, 0.7, 0.7, 1.0)
 SAVE_SECONDS = 120.0
 
-# The chat template of SmolLM2 around one user turn.
-BEFORE = (
-    "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face"
-    "<|im_end|>\n<|im_start|>user\n"
-)
-AFTER = "<|im_end|>\n<|im_start|>assistant\n"
+PROMPTS_TRIED = 1000
+"""Of which one at least must leave room for a reply, or none ever might."""
 
 
 @dataclass
@@ -132,15 +128,28 @@ class Writer:
 
     def turns(self) -> Iterator[Turn]:
         """New turns as long as more text is wanted; prompts that leave no room are left out."""
-        for number, prompt in enumerate(prompts.stream(self.seed)):
+        for place, prompt in enumerate(prompts.stream(self.seed)):
             if self.written >= self.wanted:
                 return
             if self.teaching_only and text.reason(prompt) != "train":
                 continue
-            encoded = self.tokenizer.encode(BEFORE + prompt.text + AFTER, add_special_tokens=False)
-            if len(encoded.ids) + self.max_new <= self.context:
-                temperature = TEMPERATURES[number % len(TEMPERATURES)]
-                yield Turn(prompt.family, temperature, len(encoded.ids), encoded.ids)
+            ids = self.tokenizer.chat(prompt.text)
+            if self.fits(ids):
+                temperature = TEMPERATURES[place % len(TEMPERATURES)]
+                yield Turn(prompt.family, temperature, len(ids), ids)
+
+    def fits(self, prompt: Sequence[int]) -> bool:
+        """Whether these ids leave room for the longest reply."""
+        return len(prompt) + self.max_new <= self.context
+
+    def check(self) -> None:
+        """Raise ValueError, one clear sentence, where no prompt leaves room for a reply."""
+        tried = islice(prompts.stream(self.seed), PROMPTS_TRIED)
+        if not any(self.fits(self.tokenizer.chat(prompt.text)) for prompt in tried):
+            raise ValueError(
+                f"a context of {self.context} tokens has no room for any prompt and a reply of "
+                f"{self.max_new}: raise --context or lower --max-new-tokens"
+            )
 
     @torch.inference_mode()
     def run(self, count: int) -> Iterator[None]:
@@ -184,7 +193,7 @@ class Writer:
 
     def ended(self, turn: Turn) -> bool:
         new = len(turn.ids) - turn.prompt_length
-        return new > 0 and (turn.ids[-1] == EOS or new >= self.max_new)
+        return new > 0 and (turn.ids[-1] in self.tokenizer.eos_ids or new >= self.max_new)
 
 
 def gather(turns: list[Turn]) -> text.Corpus:
@@ -199,33 +208,54 @@ def gather(turns: list[Turn]) -> text.Corpus:
     )
 
 
+def new_file(value: str) -> Path:
+    """An argparse type: a file that is not there yet, in a folder that is."""
+    path = Path(value)
+    if path.exists():
+        raise argparse.ArgumentTypeError(
+            f"{value} is there already: name another file, and give both to --text afterwards"
+        )
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"there is no folder {path.parent}")
+    return path
+
+
+def add_options(parser: argparse.ArgumentParser, slots: int) -> None:
+    """What shapes the text besides its target."""
+    add = parser.add_argument
+    add("--seed", type=number(int, 0, 2**63 - 1), default=0, help="of the text that is written")
+    add("--slots", type=number(int, 1), default=slots, help="replies written side by side")
+    add("--max-new-tokens", type=number(int, 1), default=256, help="of one reply")
+    add("--context", type=number(int, 1), default=384, help="of one reply and its prompt")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--target", type=inputs.target, required=True, help="folder of the target")
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--tokens", type=int, default=1_000_000, help="reply tokens to write")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--slots", type=int, default=128)
+    parser.add_argument("--out", type=new_file, required=True, help="no file that is there")
+    parser.add_argument(
+        "--tokens", type=number(int, 1), default=1_000_000, help="reply tokens to write"
+    )
+    add_options(parser, slots=128)
     parser.add_argument("--half", action="store_true", help="compute in bfloat16")
     parser.add_argument(
         "--teaching-only", action="store_true", help="leave out prompts that would be held out"
     )
-    parser.add_argument("--max-new-tokens", type=int, default=256)
-    parser.add_argument("--context", type=int, default=384)
     machine.add_options(parser)
     options = parser.parse_args()
     machine.use(options)
     writer = Writer(
         Target.load(options.target, torch.bfloat16 if options.half else torch.float32),
-        Tokenizer.from_file(str(options.target / "tokenizer.json")),
+        Tokenizer.from_folder(options.target),
         options.seed,
         options.tokens,
         options.max_new_tokens,
         options.context,
         options.teaching_only,
     )
+    writer.check()
     began = saved = time.monotonic()
     for _ in writer.run(options.slots):
         if time.monotonic() - saved > SAVE_SECONDS and writer.done:
@@ -238,4 +268,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    inputs.told(main)

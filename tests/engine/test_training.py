@@ -15,12 +15,14 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import Tokenizer as Rules
+from tokenizers import decoders, models, pre_tokenizers
 
 from engine import lowbit
 from engine.drafters.suffix_index import SEPARATOR, SuffixIndex
 from engine.llama import LlamaConfig, Runner, Weights
 from engine.lowbit import Width
+from engine.tokenizer import Tokenizer
 from engine.training import corpus as text
 from engine.training import (
     distil,
@@ -322,18 +324,26 @@ def test_laws_are_the_targets_own_renormalised() -> None:
 # The held-out split ------------------------------------------------------------------------
 
 
+TEMPLATE = "{% for turn in messages %}{{ 'Asked: ' + turn['content'] }}{% endfor %} Answer: "
+
+
+def character_rules() -> str:
+    """Rules by which ids are the code points of ASCII, written in GPT-2's alphabet."""
+    alphabet = [chr(n) if 32 < n < 127 else chr(256 + n) for n in range(127)]
+    rules = Rules(models.BPE(vocab={char: n for n, char in enumerate(alphabet)}, merges=[]))
+    rules.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    rules.decoder = decoders.ByteLevel()
+    return str(rules.to_str())
+
+
 def character_tokenizer() -> Tokenizer:
-    """A tokenizer whose ids are the code points of ASCII."""
-    tokenizer = Tokenizer(models.BPE(vocab={chr(n): n for n in range(128)}, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")
-    tokenizer.decoder = decoders.Fuse()
-    return tokenizer
+    return Tokenizer(character_rules(), {"chat_template": TEMPLATE}, eos_ids=(2,))
 
 
 def corpus_of_prompts(texts: list[str]) -> text.Corpus:
-    turns = []
+    turns, tokenizer = [], character_tokenizer()
     for asked in texts:
-        prompt = [ord(c) for c in write.BEFORE + asked + write.AFTER]
+        prompt = tokenizer.chat(asked)
         turns.append(write.Turn("", 0.0, len(prompt), [*prompt, 88, 89]))
     return write.gather(turns)
 
@@ -538,6 +548,8 @@ def target_folder(folder: Path) -> Path:
     folder.mkdir()
     save_file(tensors, folder / "model.safetensors")
     config = {
+        "model_type": "llama",
+        "eos_token_id": 2,
         "num_hidden_layers": SHAPE.layers,
         "hidden_size": SHAPE.hidden,
         "intermediate_size": SHAPE.intermediate,
@@ -549,7 +561,8 @@ def target_folder(folder: Path) -> Path:
         "max_position_embeddings": SHAPE.context,
     }
     (folder / "config.json").write_text(json.dumps(config))
-    character_tokenizer().save(str(folder / "tokenizer.json"))
+    (folder / "tokenizer.json").write_text(character_rules())
+    (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": TEMPLATE}))
     return folder
 
 
