@@ -14,11 +14,13 @@ import json
 import sys
 from pathlib import Path
 
+from engine.arguments import number
 from engine.assembly import DRAFTERS, Engine, open_engine
 from engine.config import EngineConfig
 from engine.requests import Start
 from engine.trace import Round, Settings
-from engine.training.ship import Facts, card
+from engine.training import inputs, ship, store
+from engine.training.ship import Facts
 
 PROMPT = "Explain how a bicycle stays upright when it moves."
 K = 4
@@ -67,12 +69,19 @@ def _rounds(engine: Engine, name: str) -> list[Round]:
     return [made for made in session.rounds() if not made.cold]
 
 
+def check(name: str) -> None:
+    """Raise ValueError for a drafter without a card that its cost could be put on."""
+    if not (DRAFTERS / TREES.get(name, name) / "card.json").exists():
+        raise ValueError(f"{name} has no card: only drafters that are shipped in files have one")
+
+
 def write(folder: Path, cost: Facts, tree: bool = False) -> None:
     """Put a measured cost on the card in `folder`: that of a guess of a chain, or of a `tree`."""
     place = "tree_cost" if tree else "cost"
     facts = json.loads((folder / "card.json").read_text()) | {place: cost}
     (folder / "card.json").write_text(json.dumps(facts, indent=2) + "\n")
-    (folder / "card.md").write_text(card(facts))
+    written = ship.card(facts) if "recipe" in facts else store.card(facts)
+    (folder / "card.md").write_text(written)
 
 
 def main() -> None:
@@ -80,10 +89,12 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "drafters", nargs="+", help="names of shipped, trained drafters; of trees, too"
+        "drafters", nargs="+", help="names of drafters that ship in files; of trees, too"
     )
-    parser.add_argument("--threads", type=int, default=None)
+    parser.add_argument("--threads", type=number(int, 1), default=None)
     options = parser.parse_args()
+    for name in options.drafters:
+        check(name)
     engine = open_engine(
         EngineConfig(device="cpu", threads=options.threads),
         lambda state: print(state.detail, file=sys.stderr),
@@ -95,4 +106,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    inputs.told(main)

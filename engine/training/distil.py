@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import pickle
 import threading
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from engine.arguments import number
 from engine.training import evaluate, inputs, machine, teacher
 from engine.training.kinds import KINDS, load
 from engine.training.loop import (
@@ -39,8 +41,14 @@ def prepare(kind: str, plan: teacher.Plan, recipe: Recipe, start: Path | None) -
     """A trainer that continues from the checkpoint in the work folder if there is one.
 
     Else it begins with the drafter in `start`, or without it with weights of the target's.
-    Raises ValueError if that drafter is of a kind that this one cannot begin with.
+    Raises ValueError if that drafter is of a kind that this one cannot begin with, if the target
+    has fewer layers, or the checkpoint cannot be read or is of another make.
     """
+    most = plan.target.shape.layers
+    if recipe.layers > most:
+        raise ValueError(
+            f"this target has {most} layers: a drafter of {recipe.layers} has too many"
+        )
     vocab_ids = torch.tensor(plan.vocabulary).long()
     checkpoint = plan.work / "checkpoint.pt"
     if start is None:
@@ -53,11 +61,19 @@ def prepare(kind: str, plan: teacher.Plan, recipe: Recipe, start: Path | None) -
     trainer = Trainer(student, recipe, machine.working_dtype())
     trainer.start = origin(start)
     if checkpoint.exists():
-        trainer.restore(torch.load(checkpoint, machine.device(), weights_only=True))
+        trainer.restore(_read(checkpoint))
         print(f"continuing from {trainer.progress.visits:,} visits", flush=True)
     else:  # what was solved for need not be solved again
         write_checkpoint(trainer.state(), checkpoint)
     return trainer
+
+
+def _read(checkpoint: Path) -> dict[str, Any]:
+    try:
+        state: dict[str, Any] = torch.load(checkpoint, machine.device(), weights_only=True)
+    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
+        raise ValueError(f"{checkpoint} cannot be read: delete it to begin anew") from error
+    return state
 
 
 def origin(start: Path | None) -> dict[str, Any]:
@@ -78,10 +94,10 @@ def main(stop: threading.Event) -> None:
     parser.add_argument(
         "--text", type=inputs.text, nargs="+", required=True, help="the target's own text, .npz"
     )
-    parser.add_argument("--work", type=Path, required=True, help="laws and checkpoints")
-    parser.add_argument("--out", type=Path, required=True, help="folder of the drafter")
+    parser.add_argument("--work", type=inputs.folder, required=True, help="laws and checkpoints")
+    parser.add_argument("--out", type=inputs.folder, required=True, help="folder of the drafter")
     parser.add_argument(
-        "--laws", type=Path, help="folder of the laws, where several students share them"
+        "--laws", type=inputs.folder, help="folder of the laws, where several students share them"
     )
     parser.add_argument(
         "--start",
@@ -89,57 +105,64 @@ def main(stop: threading.Event) -> None:
         help="begin with this exported drafter's weights; layers it lacks are added silent, "
         "layers too many are left out",
     )
-    parser.add_argument("--visits", type=int, default=defaults.visits)
+    parser.add_argument("--visits", type=number(int, 0), default=defaults.visits)
     parser.add_argument(
         "--minutes",
-        type=float,
+        type=number(float, 0, above=True),
         help="train for about so long: as many --visits as its first steps' pace fits in; laws "
         "still to be made come on top. Started again, it comes to the visits set the first time",
     )
     parser.add_argument(
         "--cooldown",
-        type=float,
+        type=number(float, 0, 1),
         default=defaults.cooldown,
         help="last share of the visits, in which the rate falls to zero",
     )
-    parser.add_argument("--step-tokens", type=int, default=defaults.step_tokens)
-    parser.add_argument("--layers", type=int, default=defaults.layers)
-    parser.add_argument("--peak-rate", type=float, default=defaults.peak_rate)
+    parser.add_argument("--step-tokens", type=number(int, 1), default=defaults.step_tokens)
+    parser.add_argument(
+        "--layers", type=number(int, 1), help="as usual for the drafter, if not said"
+    )
+    parser.add_argument(
+        "--peak-rate", type=number(float, 0, above=True), default=defaults.peak_rate
+    )
     parser.add_argument(
         "--unroll",
-        type=int,
-        default=defaults.unroll,
-        help="guesses ahead trained on, for a drafter that reads its own guesses",
+        type=number(int, 1),
+        help="guesses ahead trained on; as usual for the drafter, if not said",
     )
     parser.add_argument(
         "--plain-visits",
-        type=int,
+        type=number(int, 0),
         default=defaults.plain_visits,
         help="visits that train on one guess ahead only, before --unroll sets in",
     )
     parser.add_argument(
         "--others",
-        type=int,
+        type=number(int, 0),
         default=defaults.others,
         help="score a step on the tokens its laws find likely and so many others, drawn to stand "
         "for the rest of the vocabulary: on a CPU 1500 take a third off a step's time; 0: on all",
     )
     parser.add_argument(
         "--fitting-rows",
-        type=int,
+        type=number(int, 1),
         default=defaults.fitting_rows,
         help="rows of text to fit first weights on",
     )
     parser.add_argument(
         "--frozen-layers",
-        type=int,
+        type=number(int, 0),
         default=defaults.frozen_layers,
         help="first layers that stay as they began: those added to a drafter then learn alone",
     )
     parser.add_argument(
-        "--keep", type=int, nargs="*", default=(), help="visits after which to keep a checkpoint"
+        "--keep",
+        type=number(int, 1),
+        nargs="*",
+        default=(),
+        help="visits after which to keep a checkpoint",
     )
-    parser.add_argument("--seed", type=int, default=defaults.seed)
+    parser.add_argument("--seed", type=number(int, 0), default=defaults.seed)
     parser.add_argument(
         "--laws-at-hand",
         action="store_true",
@@ -147,24 +170,27 @@ def main(stop: threading.Event) -> None:
     )
     parser.add_argument(
         "--shards",
-        type=int,
+        type=number(int, 1),
         help="learn from the first so many shards only: where features are computed on the way, a "
         "row's first visit costs several times any later one",
     )
-    parser.add_argument("--every", type=int, default=500, help="steps between checkpoints")
+    parser.add_argument(
+        "--every", type=number(int, 1), default=500, help="steps between checkpoints"
+    )
     machine.add_options(parser)
     options = parser.parse_args()
     machine.use(options)
     for folder in (options.work, options.laws or options.work):
         folder.mkdir(parents=True, exist_ok=True)
+    usual = KINDS[options.drafter].usual
     recipe = Recipe(
-        layers=options.layers,
+        layers=options.layers or usual.layers,
         seed=options.seed,
         visits=options.visits,
         step_tokens=options.step_tokens,
         cooldown=options.cooldown,
         peak_rate=options.peak_rate,
-        unroll=options.unroll,
+        unroll=options.unroll or usual.unroll,
         others=options.others,
         plain_visits=options.plain_visits,
         fitting_rows=options.fitting_rows,
@@ -190,4 +216,4 @@ def main(stop: threading.Event) -> None:
 
 
 if __name__ == "__main__":
-    main(stop_on_signals())
+    inputs.told(lambda: main(stop_on_signals()))

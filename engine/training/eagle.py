@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from engine.training.corpus import Ids
 from engine.training.model import Decoder, KeysAndValues, Layer, Shape, rotary
+from engine.training.recipe import Recipe
 from engine.training.student import NORM_SCALE, Student, packed
 from engine.training.teacher import Target
 
@@ -143,6 +144,7 @@ class Eagle(Student):
     """An EAGLE drafter in training; `target.hidden` gives it the features."""
 
     kind = "eagle"
+    usual = Recipe(layers=1, unroll=3)
     origin = (
         "One decoder layer that began as the target's last, behind a fusion of a token's embedding "
         "with the target's feature of the token before it; the fusion began as the least-squares "
@@ -211,6 +213,7 @@ class Mtp(Eagle):
     """
 
     kind = "mtp"
+    usual = Recipe(layers=1)
     origin = (
         "A multi-token prediction module trained on the frozen, finished target: one decoder "
         "layer behind a projection of a token's embedding and the target's feature of the token "

@@ -148,6 +148,7 @@ class Trainer:
             )
             * len(at)
             for hidden, at in practised
+            if len(at)
         ]
         loss = torch.stack(losses).sum() / sum(len(at) for _, at in practised)
         self.optimiser.zero_grad()
@@ -171,13 +172,18 @@ class Trainer:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from `state`; raises ValueError if it belongs to another kind or vocabulary."""
+        """Continue from `state`; raises ValueError if it is of another make or vocabulary."""
         if state["kind"] != self.student.kind:
             raise ValueError(f"the checkpoint is of a drafter of kind {state['kind']}")
+        if state["recipe"]["layers"] != self.recipe.layers:
+            raise ValueError(
+                f"the checkpoint is of a drafter of {state['recipe']['layers']} layers"
+            )
         if not torch.equal(state["vocab_ids"], self.student.vocab_ids):
             raise ValueError("the checkpoint was trained on another vocabulary or text")
         self.student.decoder.load_state_dict(state["student"])
         self.optimiser.load_state_dict(state["optimiser"])
+        self.start = state["start"]
         self.progress = Progress(**state["progress"])
         self.planned = state["recipe"]["visits"] if self.progress.step else 0
 

@@ -10,10 +10,21 @@ import argparse
 
 import torch
 
+from engine.arguments import number
+
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1 …")
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--device", type=_device, default="cpu", help="cpu, cuda, cuda:1 …")
+    parser.add_argument("--threads", type=number(int, 1), default=1)
+
+
+def _device(name: str) -> str:
+    """An argparse type: a device that there is."""
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError):
+        raise argparse.ArgumentTypeError(f"there is no device {name!r} here") from None
+    return name
 
 
 def use(options: argparse.Namespace) -> None:

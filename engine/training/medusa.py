@@ -27,6 +27,7 @@ from engine.training import rounds
 from engine.training.corpus import Corpus, Ids
 from engine.training.eagle import RIDGE, delayed
 from engine.training.model import Shape
+from engine.training.recipe import Recipe
 from engine.training.student import Student
 from engine.training.teacher import Target, predicting
 
@@ -61,6 +62,7 @@ class Medusa(Student):
     """Medusa heads in training; `target.hidden` gives them the features."""
 
     kind = "medusa"
+    usual = Recipe(layers=1, unroll=HEADS)
     origin = (
         f"{HEADS} heads, each a linear map and a residual block on the target's last feature, that "
         "guess one place further ahead each, without knowing the others' guesses. The maps began "

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from engine.training.corpus import Ids
 from engine.training.model import Decoder, Shape, angles_at
+from engine.training.recipe import Recipe
 from engine.training.student import Student, packed
 from engine.training.teacher import Target
 
@@ -78,6 +79,7 @@ class Pard(Student):
     """A PARD drafter in training."""
 
     kind = "pard"
+    usual = Recipe(unroll=8)
     origin = (
         "Layers of a Llama that began as those of `small`, and learned vectors that stand for "
         "tokens not yet known: one pass over the text and such rows gives all guesses of a round."

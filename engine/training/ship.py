@@ -20,16 +20,15 @@ from typing import Any
 import numpy as np
 import torch
 
+from engine import fetch
+from engine.arguments import number
 from engine.training import evaluate, inputs, machine
 from engine.training.kinds import KINDS, load
-from engine.training.recipe import Recipe
 from engine.training.student import Student, export
 from engine.training.teacher import Plan, RememberingTarget, Target
 
 Facts = dict[str, Any]
 Point = dict[str, float]
-
-TARGET_NAME = "SmolLM2-135M-Instruct"
 
 SETTLING_ROWS = 100  # of training text, on which a configuration is settled
 
@@ -52,7 +51,8 @@ def ship(
     corpus = plan.corpus
     student = KINDS[state["kind"]](target, state["recipe"]["layers"], state["vocab_ids"])
     student.decoder.load_state_dict(state["student"])
-    export(student, out, TARGET_NAME)
+    target_name = fetch.title(plan.target_folder)
+    export(student, out, target_name)
     student = load(out, target)  # what is measured is what is shipped
     held_out = evaluate.greedy_rows(corpus, plan.split, replies)
     settled, figures = student.settle(corpus, plan.order[:SETTLING_ROWS].tolist(), held_out)
@@ -64,7 +64,7 @@ def ship(
     facts = {
         "name": out.name,
         "kind": state["kind"],
-        "target": TARGET_NAME,
+        "target": target_name,
         "recipe": state["recipe"],
         "start": state.get("start", {}),
         "note": note,
@@ -90,7 +90,7 @@ def command(name: str, state: Facts, texts: Sequence[Path]) -> str:
     kind, recipe, start = state["kind"], state["recipe"], state.get("start")
     begin = f"--start assets/drafters/{start['name']} " if start else ""
     names = " ".join(path.name for path in texts)
-    standard = asdict(Recipe())
+    standard = asdict(KINDS[kind].usual)
     changed = " ".join(
         f"--{name.replace('_', '-')} {value}"
         for name, value in recipe.items()
@@ -155,7 +155,7 @@ def card(facts: Facts) -> str:
         + _further(held["temperature_0.7"]),
         "",
         *_tree(held),
-        *_cost(facts),
+        *cost_lines(facts),
         f"The reduced vocabulary holds {held['vocabulary_coverage']:.1%} of the held-out tokens.",
         "",
         *_learning(facts["curve"], recipe),
@@ -256,7 +256,7 @@ def _tree(held: Facts) -> list[str]:
     ]
 
 
-def _cost(facts: Facts) -> list[str]:
+def cost_lines(facts: Facts) -> list[str]:
     """What a guess costs, of a chain and of a tree, once `cost` has measured it."""
     lines: list[str] = []
     for place, which in (("cost", "A guess"), ("tree_cost", "A guess of a tree")):
@@ -312,10 +312,12 @@ def main() -> None:
     )
     parser.add_argument("--target", type=inputs.target, required=True, help="folder of the target")
     parser.add_argument("--text", type=inputs.text, nargs="+", required=True, help="as in training")
-    parser.add_argument("--work", type=Path, required=True, help="folder of the checkpoint")
+    parser.add_argument(
+        "--work", type=inputs.folder, required=True, help="folder of the checkpoint"
+    )
     parser.add_argument(
         "--out",
-        type=Path,
+        type=inputs.folder,
         nargs="+",
         required=True,
         help="folder of the drafter; one for each checkpoint",
@@ -325,7 +327,9 @@ def main() -> None:
         "--checkpoint", nargs="+", default=["checkpoint.pt"], help="files of the work folder"
     )
     parser.add_argument(
-        "--replies", type=int, help="measure on so many held-out replies of each sort only"
+        "--replies",
+        type=number(int, 1),
+        help="measure on so many held-out replies of each sort only",
     )
     machine.add_options(parser)
     options = parser.parse_args()
@@ -335,10 +339,10 @@ def main() -> None:
     target = RememberingTarget.load(options.target)
     for name, out in zip(options.checkpoint, options.out, strict=True):
         path = options.work / name
-        seed = torch.load(path, weights_only=True)["recipe"]["seed"]
+        seed = torch.load(path, machine.device(), weights_only=True)["recipe"]["seed"]
         plan = Plan.make(options.target, options.text, options.work, seed)
         print(card(ship(path, plan, target, options.text, out, options.note, options.replies)))
 
 
 if __name__ == "__main__":
-    main()
+    inputs.told(main)

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from engine.drafters.packing import packed as packed_rows
 from engine.training.corpus import Corpus, Ids
 from engine.training.model import Decoder, Shape
+from engine.training.recipe import Recipe
 from engine.training.teacher import Target
 
 # With the target's own final norm the first loss is near 14: its hidden states after two
@@ -39,6 +40,7 @@ class Student(nn.Module):
     """A short decoder between the target's frozen embedding and a reduced head."""
 
     kind = "small"
+    usual = Recipe()  # of such a drafter, where nothing else is asked for
     origin = "Layers of a Llama that began as the target's first ones."
     from_kinds: tuple[str, ...] = ()  # others this one can begin with
     norm_scale = NORM_SCALE  # of the final norm at the start; 1 where there is none
