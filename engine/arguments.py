@@ -126,6 +126,12 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--target", type=Path, metavar="FOLDER", help="a model folder in place of the default one"
     )
+    group.add_argument(
+        "--drafters",
+        type=Path,
+        metavar="FOLDER",
+        help="trained drafters in place of the shipped ones (see docs/training.md)",
+    )
     group.add_argument("--device", choices=("auto", "cuda", "mps", "cpu"), default="auto")
     group.add_argument(
         "--dtype",

@@ -27,7 +27,7 @@ from engine.comparison import ALONE
 from engine.config import EngineConfig
 from engine.decode import READ_AT_ONCE, Session, check_prompt
 from engine.devices import Device, DeviceError
-from engine.drafters import auto
+from engine.drafters import auto, trained
 from engine.drafters.auto import Choice, Measured
 from engine.drafters.catalogue import Catalogue, Makers, unigram
 from engine.drafters.eagle import FusedRunner
@@ -89,6 +89,9 @@ def open_engine(
     report(EngineState("loading", f"Loading {folder.name}"))
     if first is not None:
         _look_at(first, folder)
+    shipped = DRAFTERS if options.target is None else None
+    if options.drafters is not None:
+        shipped = trained.check(options.drafters, LlamaConfig.from_folder(folder))
     device = _device(options, beside_window)
     if device.notice:
         report(EngineState("loading", device.notice))
@@ -100,7 +103,6 @@ def open_engine(
     torch.set_num_threads(1 if kernel.team else threads)
     dtype = device.dtype_name if options.weights == "full" else options.weights
     machine = Machine(device.name, dtype, kernel.name, threads, device.notice)
-    shipped = DRAFTERS if options.target is None else None
     try:
         weights = _weights(folder, options.weights, device)
         memory = None
@@ -169,7 +171,7 @@ class Engine:
         self._catalogue = Catalogue(
             _makers(self._target, kernel, report), shipped, remembers=memory is not None
         )
-        self._report = report
+        self._report, self._speed_mark = report, _speed_mark(shipped or DRAFTERS)
         self._memory = memory
         self._notice = ""
         self._measured: dict[tuple[int, int], Measured] = {}
@@ -207,7 +209,7 @@ class Engine:
                     target=self._second_target,
                 ),
                 self._catalogue.names,
-                key=f"{self.name} {m.device} {m.dtype} {m.kernel} {m.threads} {_speed_mark()}",
+                key=f"{self.name} {m.device} {m.dtype} {m.kernel} {m.threads} {self._speed_mark}",
                 memory=fetch.cache_root() / "auto.json",
                 progress=lambda step: self._report(EngineState("measuring", f"Measuring {step}")),
                 asked=asked,
@@ -373,12 +375,12 @@ def prompt_ids(tokenizer: Tokenizer, start: Start) -> list[int]:
     return list((tokenizer.chat if start.chat else tokenizer.encode)(start.prompt))
 
 
-def _speed_mark() -> str:
+def _speed_mark(drafters: Path) -> str:
     """Changes with whatever else decides how fast a drafter is: code, libraries, weights."""
     here = Path(__file__).parent
     code = [*(here / name for name in _SPEED), *sorted(here.glob("drafters/*.py"))]
     digest = hashlib.sha256(torch.__version__.encode())
-    for path in (*code, *sorted(DRAFTERS.rglob("*.json"))):
+    for path in (*code, *sorted(drafters.rglob("*.json"))):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
 

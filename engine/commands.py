@@ -185,6 +185,7 @@ def engine_arguments(args: argparse.Namespace) -> tuple[str, ...]:
     """The engine's options as words for ``python -m engine``."""
     options = (
         ("--target", args.target),
+        ("--drafters", args.drafters),
         ("--device", args.device),
         ("--dtype", args.dtype),
         ("--threads", args.threads),

@@ -18,7 +18,8 @@ class EngineConfig:
 
     `target` is a model folder, None the default target; `threads` None leaves one core to
     whoever draws. `weights` is the form of the target's weights (see `arguments.WEIGHTS`).
-    `replies` is the folder where earlier replies are remembered; None: nothing is.
+    `replies` is the folder where earlier replies are remembered; None: nothing is. `drafters` is
+    that of the trained drafters; None: the shipped ones, where the target is the default one.
     """
 
     target: Path | None = None
@@ -27,11 +28,14 @@ class EngineConfig:
     threads: int | None = None
     weights: str = arguments.WEIGHTS[0]
     replies: Path | None = None
+    drafters: Path | None = None
 
     @classmethod
     def of(cls, args: argparse.Namespace) -> EngineConfig:
         """Take the engine's options from a parsed command line."""
-        return cls(args.target, args.device, args.dtype, args.threads, args.weights)
+        return cls(
+            args.target, args.device, args.dtype, args.threads, args.weights, drafters=args.drafters
+        )
 
 
 def from_arguments(argv: Sequence[str] | None = None) -> EngineConfig:

@@ -167,14 +167,16 @@ def _others(engine: Engine, args: argparse.Namespace) -> list[Rival]:
     if not args.against:
         return []
     print("Loading the other engines", file=sys.stderr)
-    small = Path(__file__).resolve().parents[2] / "assets" / "drafters" / "small"
+    shipped = Path(__file__).resolve().parents[2] / "assets" / "drafters"
+    small = (args.drafters or shipped) / "small"
+    fits = small.is_dir() if args.drafters else args.target is None  # for which it was made
     folder = args.target or fetch.cached_folder()
     if folder is None:
         raise ValueError("The target's folder is not known: fetch it first.")
     machine = engine.machine
     setting = Setting(
         target=folder,
-        small=small if args.target is None else None,  # it was made for the default target
+        small=small if fits else None,
         gguf=args.gguf,
         device=machine.device,
         # Q4_1 blocks mean the very numbers that full weights hold: others compute with those.

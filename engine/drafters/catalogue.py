@@ -217,7 +217,7 @@ def unigram(folder: Path | None, vocab_size: int) -> Tensor:
 
     The flat law stands in for a target whose text was never counted.
     """
-    if folder is not None:
+    if folder is not None and (folder / "unigram.npz").is_file():
         with np.load(folder / "unigram.npz") as arrays:
             probs = torch.from_numpy(arrays["probs"])
         if len(probs) == vocab_size:

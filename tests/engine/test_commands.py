@@ -84,7 +84,9 @@ def test_k_may_be_left_to_the_engine() -> None:
 def test_the_engine_process_gets_the_same_options() -> None:
     parser = argparse.ArgumentParser()
     arguments.add_engine(parser)
-    args = parser.parse_args(["--target", "folder", "--device", "cpu", "--threads", "3"])
+    args = parser.parse_args(
+        ["--target", "folder", "--drafters", "mine", "--device", "cpu", "--threads", "3"]
+    )
     assert parser.parse_args(commands.engine_arguments(args)) == args
 
 

@@ -63,6 +63,7 @@ def test_options_of_the_engine_process():
     words = ["--target", "there", "--device", "cpu", "--dtype", "float32", "--threads", "3"]
     assert config.from_arguments(words) == EngineConfig(Path("there"), "cpu", "float32", 3)
     assert config.from_arguments(["--weights", "q4_1"]) == EngineConfig(weights="q4_1")
+    assert config.from_arguments(["--drafters", "d"]) == EngineConfig(drafters=Path("d"))
 
 
 def test_wrong_use_exits_with_2(capsys):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tokenizers import Tokenizer
 
 from engine import assembly, codec
 from engine.assembly import Engine
 from engine.bench import texts
 from engine.config import EngineConfig
 from engine.requests import Start
+from engine.tokenizer import Tokenizer
 from engine.trace import Settings, fold
 from engine.training import corpus as text
 
@@ -56,7 +56,7 @@ def test_greedy_text_is_that_of_the_target_alone(engine, alone, drafter, quality
 
 
 def test_the_shipped_store_knows_no_reply_by_heart_that_is_shown_or_measured(target_folder):
-    tokenizer = Tokenizer.from_file(str(target_folder / "tokenizer.json"))
+    tokenizer = Tokenizer.from_folder(target_folder)
     corpus = text.load(ROOT / "assets" / "drafters" / "retrieval" / "store.npz")
     asked = {text.user_text(corpus.prompt(row), tokenizer) for row in range(len(corpus))}
     files = ROOT / "assets" / "prompts.json", ROOT / "tests" / "data" / "twenty_prompts.txt"
