@@ -86,7 +86,8 @@ def _number(value: Any) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Exhibit:
-    """A drafter on show. `offered`: this engine has it. `in_use`: the settings name it."""
+    """A drafter on show. `in_use`: the settings name it. `offered`: this engine has it, as it has
+    layer skip with any number of layers."""
 
     about: About
     offered: bool
@@ -173,8 +174,8 @@ def exhibits(
         names |= {now}
     return tuple(
         Exhibit(
-            about=about(name) or _stranger(name),
-            offered=name in there,
+            about=(told := about(name) or _stranger(name)),
+            offered=name in there or (bool(there) and told.family == "layer-skip"),
             in_use=name == now and state.settings.speculative,
             card=known.get(name),
             measured=measured.get(name),

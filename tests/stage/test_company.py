@@ -15,7 +15,7 @@ from engine.trace import Trace
 from scenes import full_loop
 from tests.scenes import runs
 from tests.stage.drafted import DRAFTERS, LAYERS, run_of
-from visualizer.stage import arcs, drafters, flows, origins, pick, walk
+from visualizer.stage import arcs, drafters, flows, origins, pick, text, walk
 from visualizer.stage.camera import pitch_of, project
 from visualizer.stage.frame import Frame
 from visualizer.stage.layout import HEIGHT, PITCH
@@ -210,6 +210,17 @@ def test_the_guess_of_layer_skip_leaves_where_the_light_ends() -> None:
     height = 0.5 + 0.5 * (way["start"][0, 1] - target["center"][1]) / target["radius"]
     assert height == pytest.approx(20 / LAYERS, abs=1e-4)
     assert way["end"][-1] == pytest.approx(frame.spheres[1]["center"], abs=1e-5)
+
+
+@pytest.mark.parametrize("name", DRAFTERS)
+def test_only_beside_layer_skip_is_the_target_named_an_ordinary_checkpoint(name: str) -> None:
+    run = run_of(name)
+    timeline = full_loop.timeline(run)
+    frame = full_loop.compose(run, timeline, timeline.spans[0].pulse.end, View())
+    of_target = np.abs(frame.glyphs["color"][:, :3] - np.array(DARK.linear("target"), "f4"))
+    plain = len(text.quads("target")) + len(text.quads(f"{LAYERS} layers"))
+    more = len(text.quads("ordinary checkpoint")) * ("skip" in name)
+    assert (of_target.max(axis=1) < 1e-6).sum() == plain + more
 
 
 @pytest.mark.parametrize("name", ["pard", "medusa"])

@@ -1,4 +1,4 @@
-"""The dock's controls: ladders, matches, sampling, run files and refusals."""
+"""The dock's controls: ladders, matches, layers, sampling, run files and refusals."""
 
 from __future__ import annotations
 
@@ -136,6 +136,75 @@ def test_a_knob_that_is_held_stays_the_one_that_moves(overlay: Overlay) -> None:
             settings = action.settings
     overlay.port.mouse_button(LEFT, False)
     assert (settings.shortest_match, settings.longest_match) == (5, 5)
+
+
+# --- layer skip's layers ---------------------------------------------------------------------
+
+
+def skipping(drafter: str = "layer-skip-20", layers: int = 30, **changes: object) -> UiModel:
+    """The panels with a drafter in use, over a run of a target of so many layers."""
+    made = at(Settings(drafter=drafter))
+    assert made.header is not None
+    return replace(made, **{"header": replace(made.header, target_layers=layers)} | changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("layers", [3, 12, 30])
+def test_the_layers_of_layer_skip_are_dragged_from_one_to_all_but_the_last(
+    overlay: Overlay, layers: int
+) -> None:
+    here = skipping("layer-skip-2", layers)
+    for across, count in ((0.0, 1), (1.0, layers - 1)):
+        wanted = act.ChangeSettings(Settings(drafter=f"layer-skip-{count}"))
+        assert click(overlay, here, "layers", across)[:1] == ([wanted] if count != 2 else [])
+
+
+def test_layers_step_by_arrow_keys_and_the_choice_keeps_everything_else(overlay: Overlay) -> None:
+    plain = skipping()
+    settings = Settings(drafter="layer-skip-20", k=7, temperature=0.5)
+    what = replace(plain, state=replace(plain.state, settings=settings, panel="dock"))
+    frames(overlay, plain)
+    frames(overlay, what)
+    seen: list[Action] = []
+    for _ in range(14):
+        seen += press(overlay, what, "down", "left")
+    assert act.ChangeSettings(replace(settings, drafter="layer-skip-19")) in seen
+
+
+@pytest.mark.parametrize(("typed", "count"), [("7", 7), ("0", 1), ("300", 29), ("many", None)])
+def test_layers_take_what_is_typed_within_the_target(
+    overlay: Overlay, typed: str, count: int | None
+) -> None:
+    here = skipping()
+    click(overlay, here, "layers-field")
+    overlay.port.text(typed)
+    frames(overlay, here, count=len(typed) + 2)
+    overlay.port.key("return", True)
+    actions = frames(overlay, here)
+    wanted = act.ChangeSettings(Settings(drafter=f"layer-skip-{count}"))
+    assert actions == ([] if count is None else [wanted])
+
+
+@pytest.mark.parametrize(
+    ("what", "there"),
+    [
+        (skipping(), True),
+        (skipping("layer-skip-30"), True),
+        (skipping("n-gram"), False),
+        (skipping("auto"), False),
+        (skipping(layers=0), False),
+        (skipping(layers=2), False),
+        (skipping(header=None), False),
+        (skipping(badge="RECORDED"), False),
+        (skipping(badge="RECORDED", engine=replace(READY, opened=True)), True),
+    ],
+    ids=["skips", "all of them", "n-gram", "auto", "no depth told", "nothing to choose",
+         "no run", "another target's run", "a run file"],
+)  # fmt: skip
+def test_layers_can_be_set_where_they_matter_and_their_number_is_known(
+    overlay: Overlay, what: UiModel, there: bool
+) -> None:
+    frames(overlay, what)
+    assert ("layers" in overlay.marks) is there
 
 
 # --- sampling --------------------------------------------------------------------------------

@@ -160,6 +160,15 @@ def test_a_replay_shows_all_cards_and_offers_none() -> None:
     assert view.chosen.name == RUN.header.drafter
 
 
+def test_layer_skip_with_other_layers_can_be_put_to_work_again() -> None:
+    feed = Told()
+    feed.measured = {"layer-skip-7": Figures(), "eagle-late": Figures()}
+    offered = {each.name: each.offered for each in view_of(OPEN, feed).exhibits}
+    assert (offered["layer-skip-7"], offered["eagle-late"]) == (True, False)
+    feed.offered = ()
+    assert not any(each.offered for each in view_of(OPEN, feed).exhibits)
+
+
 def test_a_drafter_of_a_later_program_is_a_stranger_and_no_fault() -> None:
     feed = Told()
     feed.offered = ("auto", "telepathy")

@@ -57,7 +57,7 @@ def add(parts: Parts, m: Moment, level: float) -> None:
     parts.add("spheres", _target(m, kind, level))
     named = names.seen(m)
     if named > 0.0:
-        parts.add("glyphs", names.of_target(m, named))
+        parts.add("glyphs", names.of_target(m, kind, named))
         if kind is not None and seen > 0.0:
             parts.add("glyphs", names.of_drafter(m, kind, named * seen))
     if level > 0.0:

@@ -52,15 +52,18 @@ def _named(timeline: Timeline, index: int) -> float:
     return float(len({drafters.kind_of(each, header) for each in last}) > 1)
 
 
-def of_target(m: Moment, alpha: float) -> Rows:
+def of_target(m: Moment, kind: About | None, alpha: float) -> Rows:
     """The target's name, and how many layers it has, left of it.
 
-    Not where the target may rise out of the picture.
+    Where its own first layers draft also that they were never trained to. Not where the target
+    may rise out of the picture.
     """
     alpha *= min(max(3.0 - 2.0 * m.view.scale, 0.0), 1.0)
     if alpha <= 0.0:
         return np.zeros(0, GLYPH)
     lines = ["target", *([f"{m.layers} layers"] if m.layers else [])]
+    if family(kind) == "layer-skip":
+        lines.append("ordinary checkpoint")
     x, y, z = m.stand.target
     at = (x - TARGET_RADIUS - AWAY, y, z)
     return joined([upright(m, words, at, row, "target", alpha) for row, words in enumerate(lines)])

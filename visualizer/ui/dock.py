@@ -9,7 +9,16 @@ from imgui_bundle import imgui
 from engine.trace import RunHeader, Settings
 from visualizer import actions as act
 from visualizer.keymap import keys_of
-from visualizer.ui import engine_card, explain, histogram, quality, rows, sampling, widgets
+from visualizer.ui import (
+    engine_card,
+    explain,
+    histogram,
+    own_dials,
+    quality,
+    rows,
+    sampling,
+    widgets,
+)
 from visualizer.ui.layout import Rect
 from visualizer.ui.model import UiModel
 from visualizer.ui.panel import Ui
@@ -103,8 +112,7 @@ def _drafter(ui: Ui, model: UiModel, compact: bool) -> None:
     if widgets.icon_button(ui.style, "gallery", side, tip):
         ui.emit(act.ToggleGallery())
     ui.mark("open-gallery")
-    if settings.drafter == "n-gram":
-        sampling.match(ui, settings)
+    own_dials.draw(ui, model)
     if reason and not compact:
         rows.note(ui, reason, lines=2)
 

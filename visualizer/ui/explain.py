@@ -155,6 +155,14 @@ def match(shortest: int, longest: int) -> Lines:
     )  # fmt: skip
 
 
+def layers(count: int, of: int) -> Lines:
+    return (
+        f"A guess takes the target's first {count} of {of} layers, and its head",
+        "More layers: better guesses, and dearer ones. The target is an ordinary checkpoint,"
+        " never trained to be left early.",
+    )
+
+
 SAMPLING: dict[str, Lines] = {
     "top-k": (
         "Only the k likeliest tokens can be drawn",

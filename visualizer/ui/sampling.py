@@ -1,4 +1,4 @@
-"""What shapes the laws beside the temperature, folded away in the dock; and n-gram's matches."""
+"""What shapes the laws beside the temperature, folded away in the dock."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from visualizer import actions as act
 from visualizer.ui import explain, rows, widgets
 from visualizer.ui.panel import Ui
 from visualizer.ui.style import SMALL_SIZE
-
-SLIDER = (1, 8)  # tokens of a match; more can be asked for on the command line
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,21 +94,3 @@ def _fields(ui: Ui, settings: Settings) -> None:
             value = 0.0 if typed.strip() in ("off", "") else rows.number(typed)
             if value is not None:
                 ui.emit(act.ChangeSettings(each.changed(settings, value)))
-
-
-def match(ui: Ui, settings: Settings) -> None:
-    """The lengths of match n-gram looks up."""
-    lengths = (settings.shortest_match, settings.longest_match)
-    rows.space(ui, 1)
-    widgets.text("Match, tokens", ui.style.palette.text)
-    ui.mark("match-label")
-    if imgui.is_item_hovered(imgui.HoveredFlags_.allow_when_disabled):
-        widgets.explanation(ui.style, explain.match(*lengths))
-    rows.at_right(
-        ui, f"{lengths[0]} to {lengths[1]}" if lengths[0] < lengths[1] else f"{lengths[0]}"
-    )
-    chosen = widgets.range_slider(ui.style, "match", lengths, *SLIDER)
-    ui.mark("match")
-    if chosen is not None:
-        changed = replace(settings, shortest_match=chosen[0], longest_match=chosen[1])
-        ui.emit(act.ChangeSettings(changed))
