@@ -82,7 +82,8 @@ _EAGLE = Vllm(
 )
 _DRAFT_MODEL = Vllm(
     (("method", "draft_model"), ("model", "YOUR-SMALL-MODEL")),
-    "Wants a whole checkpoint with the target's tokenizer; ours borrows the target's embedding.",
+    "Wants a whole checkpoint with the target's tokenizer (another one, greedy only, with "
+    "use_heterogeneous_vocab); ours borrows the target's embedding.",
 )
 _NO_TREE = "vLLM verifies chains only: it took out its attention over trees in 2026."
 
@@ -124,7 +125,7 @@ _NAMED = {
         _small("small", "Small, two layers", 2, "A guess costs two layers and a head."),
         _small("small-4", "Small, four layers", 4, "The biggest rung: a guess costs the most."),
         _eagle("eagle", "EAGLE", "It practised on its own guesses, so later ones hold up."),
-        _eagle("eagle-middle", "EAGLE, half-way", "The same drafter half-way in its training."),
+        _eagle("eagle-middle", "EAGLE, still early", "The same drafter while still a beginner."),
         _eagle("eagle-early", "EAGLE, early", "The same drafter early in its training."),
         About(
             "eagle-tree", "eagle", "EAGLE tree",
@@ -243,7 +244,7 @@ def _skip(name: str, layers: int) -> About:
     return About(
         name, "layer-skip", f"Layer skip, {_layers(layers)}",
         f"The target left after its first {_layers(layers)}, on its own cache. "
-        "An ordinary checkpoint, never trained to be left half-way.",
-        "chain", Vllm(None, "No equivalent: none of vLLM's methods leaves the target half-way."),
+        "An ordinary checkpoint, never trained to be left early.",
+        "chain", Vllm(None, "No equivalent: none of vLLM's methods leaves the target early."),
         layers=layers,
     )  # fmt: skip

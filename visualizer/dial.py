@@ -30,7 +30,7 @@ _LADDERS: dict[Dial, tuple[Stop, ...]] = {
     "noise": (),
     "training": (
         Stop("eagle-early", "early"),
-        Stop("eagle-middle", "middle"),
+        Stop("eagle-middle", "still early"),
         Stop("eagle", "trained"),
     ),
     "size": (Stop("small-1", "1 layer"), Stop("small", "2 layers"), Stop("small-4", "4 layers")),
