@@ -6,13 +6,15 @@ Many sequences decode together, each in its own slot, because one pass over the 
 serves all of them; a slot whose reply has ended takes the next prompt at once. Prompt tokens
 go through the same pass, one a step; what every prompt begins with, a slot reads once. Replies are
 written at temperatures 0, 0.7, 0.7 and 1 in turn, unfiltered, in fp32 or with `--half` by the
-target's weights in bfloat16, twice as fast. The file is replaced every two minutes; one process a
-core, each with its own seed, and `--text` elsewhere takes several files.
+target's weights in bfloat16, twice as fast. The file is replaced every two minutes, and holds all
+replies that had ended when it is stopped; one process a core, each with its own seed, and `--text`
+elsewhere takes several files.
 """
 
 from __future__ import annotations
 
 import argparse
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +31,7 @@ from engine.drafters.proposal import common_prefix
 from engine.tokenizer import Tokenizer
 from engine.training import corpus as text
 from engine.training import inputs, machine, prompts
+from engine.training.loop import stop_on_signals
 from engine.training.model import Layer, rotary
 from engine.training.teacher import Target
 
@@ -229,7 +232,7 @@ def add_options(parser: argparse.ArgumentParser, slots: int) -> None:
     add("--context", type=number(int, 1), default=384, help="of one reply and its prompt")
 
 
-def main() -> None:
+def main(stop: threading.Event) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -258,14 +261,17 @@ def main() -> None:
     writer.check()
     began = saved = time.monotonic()
     for _ in writer.run(options.slots):
+        if stop.is_set():
+            break
         if time.monotonic() - saved > SAVE_SECONDS and writer.done:
             saved = time.monotonic()
             text.save(gather(writer.done), options.out)
             rate = writer.written / (saved - began)
             print(f"{writer.written:,} tokens, {rate:.0f} tokens/s", flush=True)
-    text.save(gather(writer.done), options.out)
+    if writer.done:
+        text.save(gather(writer.done), options.out)
     print(f"{options.out}: {len(writer.done):,} replies, {writer.written:,} tokens")
 
 
 if __name__ == "__main__":
-    inputs.told(main)
+    inputs.told(lambda: main(stop_on_signals()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import threading
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
@@ -27,6 +28,7 @@ from engine.trace import Settings
 from engine.training import corpus as text
 from engine.training import prompts, student, teacher, write
 from engine.training.model import Shape
+from tests.engine.test_everything import After
 from tests.engine.test_training import target_folder, tiny_target
 
 
@@ -49,7 +51,7 @@ def told(argv: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
     """The last sentence of ``write`` on a line it refuses."""
     monkeypatch.setattr(sys, "argv", ["write", *argv.split()])
     with pytest.raises(SystemExit) as ended:
-        write.main()
+        write.main(threading.Event())
     assert ended.value.code == 2
     return capsys.readouterr().err.splitlines()[-1]
 
@@ -143,9 +145,18 @@ def test_a_head_that_is_the_embedding_once_more_is_tied(
     folder, out = with_head(target_folder(tmp_path / "target"), 1), tmp_path / "text.npz"
     line = f"write --target {folder} --out {out} --tokens 20 --slots 3 --max-new-tokens 4"
     monkeypatch.setattr(sys, "argv", line.split())
-    write.main()
-    assert text.load(out).reply_tokens(range(3)) >= 3
-    assert "3 replies" in capsys.readouterr().out or len(text.load(out)) >= 3
+    write.main(threading.Event())
+    assert f"{len(text.load(out))} replies" in capsys.readouterr().out
+
+
+def test_who_stops_a_writer_has_what_had_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "text.npz"
+    line = f"write --target {target_folder(tmp_path / 'target')} --out {out} --slots 2"
+    monkeypatch.setattr(sys, "argv", [*line.split(), "--max-new-tokens", "2"])
+    write.main(After(200))
+    assert 2 <= len(text.load(out)) < 200
 
 
 @pytest.mark.parametrize(
@@ -173,7 +184,7 @@ def test_a_context_without_room_for_any_prompt_is_refused(
     line = f"write --target {folder} --out {tmp_path / 'text.npz'} --context 384"
     monkeypatch.setattr(sys, "argv", [*line.split(), "--max-new-tokens", "380"])
     with pytest.raises(ValueError, match="has no room for any prompt and a reply of 380"):
-        write.main()
+        write.main(threading.Event())
 
 
 # --- how they are used --------------------------------------------------------------------
