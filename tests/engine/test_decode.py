@@ -19,7 +19,7 @@ from engine.sampling import penalise
 from engine.stats import Stats
 from engine.trace import Settings, fold, join_text
 from tests.engine import kit
-from tests.engine.kit import EOS, TINY, TINY_D, Words, alone, audit, header, session
+from tests.engine.kit import TINY, TINY_D, Words, alone, audit, header, session
 from tests.engine.runs import (
     GREEDY,
     ORACLE,
@@ -134,34 +134,6 @@ def test_a_copy_of_the_target_is_always_accepted_whole(k):
     assert all(made.accepted == len(made.guesses) for made in rounds)
     assert all(len(made.guesses) == k for made in rounds[:-1])
     assert kit.committed(run) == alone(TINY, PROMPT, 60)
-
-
-@pytest.mark.parametrize("rejected_at", range(5))
-def test_a_rejection_at_each_index_leaves_both_caches_right(rejected_at):
-    """B02: and a round never comes back without guesses."""
-    target, draft = Runner(TINY), Runner(TINY)
-    model = ModelDrafter("copy", draft)
-
-    class Spoiled:
-        name, context = "spoiled", None
-
-        def propose(self, ids, request):
-            proposal = model.propose(ids, request)
-            tokens = list(proposal.tokens)
-            if rejected_at < len(tokens):
-                tokens[rejected_at] = (tokens[rejected_at] + 1) % EOS
-            laws = tuple(request.certain(token) for token in tokens)
-            return replace(proposal, tokens=tuple(tokens), laws=laws)
-
-        def observe(self, ids):
-            model.observe(ids)
-
-    run = session(target, Spoiled(), header(PROMPT, GREEDY))
-    for made in itertools.islice(run.rounds(), 4):
-        assert len(made.guesses) == 4
-        assert made.accepted == min(rejected_at, 4)
-        audit(target, run.ids)
-        audit(draft, model._held)
 
 
 def test_always_wrong_costs_one_token_a_round_and_no_draft_reaches_the_text():

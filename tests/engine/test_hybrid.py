@@ -28,7 +28,6 @@ from engine.trace import Round, Settings
 from engine.training import store as card_store
 from engine.training.corpus import Corpus
 from tests.engine import kit
-from tests.engine.enumeration import difference
 from tests.engine.kit import TINY, TINY_VOCAB, header, session
 from tests.engine.runs import GREEDY, ORACLE, PROMPT, check_verdicts, essence
 from tests.engine.test_drafters import store
@@ -41,7 +40,6 @@ from tests.engine.test_eagle import (
     stays_the_target_s,
     told,
 )  # fmt: skip
-from tests.engine.test_law import law_of_whole_runs
 
 NOTHING = store([0, 0, 0])
 
@@ -212,49 +210,7 @@ def test_fewer_guesses_are_the_same_round_cut_off(k):
         )
 
 
-# --- the law ----------------------------------------------------------------------------------
-
-
-class Peeks(Speaker):
-    """The broken twin: it draws first, and lets the memory speak where it dislikes what it drew."""
-
-    def step(self, text: list[int], slot: int, wanted: DraftRequest) -> Step:
-        said = super().step(text, slot, wanted)
-        token = wanted.draw(slot, said.law)
-        return replace(said, token=token, scores=None if token == 0 else said.scores)
-
-
-def distance(monkeypatch, speaker, s, seed=3, vocab=3, length=2, ks=()):
-    """Largest difference between the law of whole runs with a hybrid and the target's alone."""
-    target_law, draft_law = kit.random_law(seed, vocab), kit.random_law(seed + 1, vocab)
-    memory = store([0, 1, 0, 2, 1, 1, 0, 0, 1, 2, 2, 0])
-    found = law_of_whole_runs(
-        monkeypatch, target_law, None, s, vocab, length, ks,
-        drafter=lambda: HybridDrafter(RetrievalDrafter(memory), speaker(draft_law)), room=2,
-    )  # fmt: skip
-    assert sum(found.values()) == pytest.approx(1, abs=1e-12)
-    return difference(
-        lambda prefix: kit.process_law(target_law((0, *prefix)), s, (0, *prefix)), length, found
-    )
-
-
-@pytest.mark.parametrize(
-    ("ks", "temperature", "quality", "penalty"),
-    [
-        ([2], 1.0, 100.0, 1.0),
-        ([1], 0.7, 60.0, 1.5),
-        ([2], 0.0, 60.0, 1.0),
-        ([1, 2], 1.0, 70.0, 1.0),
-    ],
-)
-def test_the_law_of_whole_runs_is_the_target_s(monkeypatch, ks, temperature, quality, penalty):
-    """B13: who speaks is decided before anything is drawn."""
-    s = Settings("hybrid", ks[0], quality, temperature, repetition_penalty=penalty)
-    assert distance(monkeypatch, Speaker, s, ks=ks[1:] and ks) < 1e-12
-
-
-def test_a_hybrid_that_peeks_at_the_draw_is_caught(monkeypatch):
-    assert distance(monkeypatch, Peeks, Settings("hybrid", 2, temperature=1.0)) > 1e-3
+# --- the laws ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
@@ -344,20 +300,6 @@ def test_a_rewind_that_changes_nothing_repeats_the_sampled_run():
     made = [taken_back.advance() for _ in range(4)]
     taken_back.rewind(1, warm)
     assert essence(made[:1] + list(taken_back.rounds())) == essence(straight)
-
-
-@pytest.mark.parametrize("end", [4, 7, 16])
-def test_the_text_ends_where_a_copied_or_a_model_s_guess_ends_it(end):
-    """What was guessed beyond the end is not written."""
-    at = ORACLE.index(ORACLE[end])
-    hybrid = HybridDrafter(memory_of_some(), EagleDrafter("eagle", told()))
-    run = session(Runner(TINY), hybrid, header(PROMPT, replace(GREEDY, k=6), max_new_tokens=36))
-    run._vocabulary = kit.Words(eos_ids=(ORACLE[end],))
-    rounds = list(run.rounds())
-    assert run.finished is not None
-    assert run.finished.reason == "eos"
-    assert kit.committed(run) == ORACLE[: at + 1]
-    assert any(made.guesses for made in rounds)
 
 
 def test_what_a_model_was_not_asked_for_it_reads_when_it_is():

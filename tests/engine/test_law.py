@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -19,87 +19,117 @@ from tests.engine import kit
 from tests.engine.enumeration import difference
 from tests.engine.kit import TableModel, header, session
 
+NOTHING = 1e-14
+"""A chance below this is rounding."""
+
+
+class Draw:
+    """A uniform number of which no more is known than was asked: it lies between two others."""
+
+    def __init__(self, choose):
+        self._choose = choose
+        self._low, self._high = 0.0, 1.0
+
+    def among(self, bounds):
+        """Between which two neighbours of `bounds`, ascending from 0 to 1, it lies."""
+        parts = [(max(a, self._low), min(b, self._high)) for a, b in itertools.pairwise(bounds)]
+        chosen = self._choose([(b - a) / (self._high - self._low) for a, b in parts])
+        self._low, self._high = parts[chosen]
+        return chosen
+
+    def __lt__(self, bound):
+        return self.among([0.0, min(bound, 1.0), 1.0]) == 0
+
+    def __mul__(self, factor):
+        return Times(self, factor)
+
+
+@dataclass
+class Times:
+    """A draw times a factor; all that is asked of it is whether it lies below something."""
+
+    draw: Draw
+    factor: float
+
+    def __lt__(self, bound):
+        return self.draw < bound / self.factor
+
+
+def pick_of(probs, draw):
+    """`engine.verification.pick` for a draw that is not known."""
+    tokens = probs.nonzero().squeeze(-1).tolist()
+    bounds = (probs[tokens].double().cumsum(0) / probs.sum().double()).tolist()
+    return tokens[draw.among([0.0, *bounds[:-1], 1.0])]
+
 
 class Choices:
     """Stands in for every draw of a run: follows a script of choices, then takes the first.
 
     `weight` is the exact chance of the run that the choices make; `untaken` are the scripts
-    that branch off it. Walking them all enumerates every run there is.
+    that branch off it. Walking them all enumerates every run there is. A draw used twice is
+    one draw.
     """
 
     def __init__(self, script):
         self._script = script
         self._taken = []
-        self._accepts = []
+        self._draws = {}
         self.weight = 1.0
         self.untaken = []
 
     def uniform(self, stream, round_index, slot=0):
-        if stream != "accept":
-            return 0.5  # `pick` below chooses
-        refuse = self._choose([0, 1])
-        self._accepts.append(refuse)
-        return 1 - 2**-53 if refuse else 0.0
+        return self._draws.setdefault((stream, round_index, slot), Draw(self._choose))
 
-    def pick(self, probs, draw):
-        token = self._choose(probs.nonzero().squeeze(-1).tolist())
-        self.weight *= float(probs[token] / probs.sum())
-        return token
-
-    def weigh(self, made):
-        """Put in the chance of the accept draws of a round, now that it is known."""
-        for guess, refuse in zip(made.guesses, self._accepts, strict=True):
-            chance = 1.0 if guess.draw is None else guess.accept_prob
-            self.weight *= 1 - chance if refuse else chance
-        self._accepts.clear()
-
-    def _choose(self, options):
+    def _choose(self, chances):
+        options = [i for i, chance in enumerate(chances) if chance > NOTHING]
         at = len(self._taken)
-        if at < len(self._script):
-            self._taken.append(self._script[at])
-        else:
-            self.untaken += [(*self._taken, other) for other in options[1:]]
-            self._taken.append(options[0])
-        return self._taken[-1]
+        if at == len(self._script):
+            self.untaken += [(*self._script, other) for other in options[1:]]
+            self._script = (*self._script, options[0])
+        chosen = self._script[at]
+        self._taken.append(chosen)
+        self.weight *= chances[chosen]
+        return chosen
 
 
-def law_of_whole_runs(
-    monkeypatch, target_law, draft_law, s, vocab, length, ks=(), drafter=None, room=0
-):
+def law_of_whole_runs(monkeypatch, pair, configured, vocab, length, ks=(), words=None):
     """The exact law of `length` tokens written by the session, every branch walked.
 
-    With `ks` each round asks for the next number of them, around and around. `drafter` makes
-    another than the one that guesses by `draft_law`. Runs have `room` to write on past these
-    tokens, so that limits need not cut what is proposed.
+    `pair` makes target and drafter of a run that is `configured` by this header. With `ks` each
+    round asks for the next number of them, around and around. `words` may end a text earlier. Runs
+    may have room to write on past these tokens, so that limits need not cut what is proposed.
+    Their clock hardly moves: a pass made to wake the machine up would ask for a draw.
     """
+    for module in ("verification", "drafters.proposal", "prove"):
+        monkeypatch.setattr(f"engine.{module}.pick", pick_of)
     found = defaultdict(float)
     pending = [()]
     while pending:
         choices = Choices(pending.pop())
-        monkeypatch.setattr("engine.verification.pick", choices.pick)
-        monkeypatch.setattr("engine.drafters.proposal.pick", choices.pick)
         run = session(
-            TableModel(target_law),
-            drafter() if drafter else kit.Script(lambda text: draft_law(tuple(text))),
-            header([0], s, max_new_tokens=length + room),
-            vocab=vocab,
+            *pair(), configured, words, vocab=vocab, now=itertools.count(0.0, 1e-6).__next__
         )
         run._draws = choices
-        while len(kit.committed(run)) < length and choices.weight > 0:
+        while run.finished is None and len(kit.committed(run)) < length:
             if ks:
-                run.rewind(run.made, replace(s, k=ks[run.made % len(ks)]))
-            choices.weigh(run.advance())
-        if choices.weight > 0:
-            found[tuple(kit.committed(run)[:length])] += choices.weight
+                now = replace(configured.settings, k=ks[run.made % len(ks)])
+                run.rewind(run.made, now)
+            run.advance()
+        found[tuple(kit.committed(run)[:length])] += choices.weight
         pending.extend(choices.untaken)
+    assert sum(found.values()) == pytest.approx(1, abs=1e-12)
     return found
 
 
 def distance_of_whole_runs(monkeypatch, s, vocab=3, length=3, ks=(), seed=1):
     """Largest difference between the law of whole runs and that of the target alone."""
     target_law, draft_law = kit.random_law(seed, vocab), kit.random_law(seed + 1, vocab)
-    found = law_of_whole_runs(monkeypatch, target_law, draft_law, s, vocab, length, ks)
-    assert sum(found.values()) == pytest.approx(1, abs=1e-12)
+
+    def pair():
+        return TableModel(target_law), kit.Script(lambda text: draft_law(tuple(text)))
+
+    run = header([0], s, max_new_tokens=length)
+    found = law_of_whole_runs(monkeypatch, pair, run, vocab, length, ks)
 
     def law(prefix):
         return kit.process_law(target_law((0, *prefix)), s, (0, *prefix))

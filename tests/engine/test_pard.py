@@ -19,10 +19,8 @@ from engine.llama import ContextFullError, Runner, TorchKernel
 from engine.sampling import Draws
 from engine.trace import Settings
 from tests.engine import kit
-from tests.engine.enumeration import difference
-from tests.engine.kit import TINY, TINY_D, TINY_VOCAB, TableModel, audit, header, session
+from tests.engine.kit import TINY, TINY_D, TINY_VOCAB, audit, header, session
 from tests.engine.runs import GREEDY, ORACLE, PROMPT, essence
-from tests.engine.test_law import law_of_whole_runs
 
 CONTEXT = 128
 HIDDEN = TINY_D.config.hidden_size
@@ -135,13 +133,6 @@ def test_the_audit_catches_mask_rows_that_stay():
         rows_after_each_round(KeepsMasks("pard", runner), runner, 4)
 
 
-@pytest.mark.parametrize("wrong", range(1, 6))
-def test_a_rejection_at_each_index_leaves_the_rows_right(wrong):
-    runner = told(lambda at: at % (wrong + 1) != wrong)
-    accepted = rows_after_each_round(PardDrafter("pard", runner), runner, 5)
-    assert min(wrong, 5) in accepted
-
-
 def test_a_long_text_is_read_before_it_drafts():
     runner = masked()
     drafter = PardDrafter("pard", runner)
@@ -231,50 +222,3 @@ def test_a_penalty_sees_the_guesses_before():
     for slot, law in enumerate(proposal.laws):
         text = [*PROMPT, *proposal.tokens[:slot]]
         assert torch.allclose(law, asked.law_of(asked.scores(logits[slot], text)), atol=1e-9)
-
-
-class TableAhead(TableModel):
-    """Laws of what lies ahead in a table: of the text known and of how far ahead, no more."""
-
-    def ahead(self, ids: Sequence[int], count: int) -> Tensor:
-        self.forward(ids)
-        return torch.stack([self._law((*self._texts[-1], -n)).log() for n in range(count)])
-
-
-class TellsAnother(PardDrafter):
-    """The broken twin: hands on, for a later guess, the law it would have had knowing the first."""
-
-    def propose(self, ids: Sequence[int], request: DraftRequest) -> Proposal:
-        proposal = super().propose(ids, request)
-        knowing = kit.random_law(9, 3)((*ids, *proposal.tokens[:1]))
-        return replace(proposal, laws=(*proposal.laws[:1], *(knowing for _ in proposal.laws[1:])))
-
-
-def distance(monkeypatch, make, s: Settings, ks=()) -> float:
-    """Largest difference between the law of whole runs and that of the target alone."""
-    target_law, draft_law = kit.random_law(3, 3), kit.random_law(4, 3)
-    found = law_of_whole_runs(
-        monkeypatch, target_law, draft_law, s, 3, 3, ks,
-        drafter=lambda: make("pard", TableAhead(draft_law)),
-    )  # fmt: skip
-    assert sum(found.values()) == pytest.approx(1, abs=1e-12)
-    return difference(lambda text: kit.process_law(target_law((0, *text)), s, (0, *text)), 3, found)
-
-
-@pytest.mark.parametrize(
-    ("s", "ks"),
-    [
-        (Settings(k=1, temperature=1.0), ()),
-        (Settings(k=2, temperature=1.0), ()),
-        (Settings(k=2, temperature=0.7, quality=50.0), ()),
-        (Settings(k=2, temperature=1.0, repetition_penalty=1.8), ()),
-        (Settings(k=2, temperature=1.0), (2, 0, 1)),
-        (Settings(k=2, temperature=0.0, quality=60.0), ()),
-    ],
-)
-def test_the_law_of_whole_runs_is_the_target_s(monkeypatch, s, ks):
-    assert distance(monkeypatch, PardDrafter, s, ks) < 1e-12
-
-
-def test_the_enumeration_catches_a_law_nobody_drew_from(monkeypatch):
-    assert distance(monkeypatch, TellsAnother, Settings(k=2, temperature=1.0)) > 1e-3

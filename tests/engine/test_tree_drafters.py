@@ -483,13 +483,6 @@ def test_after_a_round_rows_are_read_again_with_true_features(k):
     assert max(accepted) >= min(k, 3)
 
 
-@pytest.mark.parametrize("wrong", range(1, 5))
-def test_a_refusal_at_each_depth_leaves_the_rows_right(wrong):
-    runner = told(lambda at: at % (wrong + 1) != wrong)
-    accepted = rows_after_each_round(EagleTreeDrafter("eagle-tree", runner), 6)
-    assert wrong in accepted
-
-
 def test_the_audit_catches_rows_that_keep_guessed_features():
     with pytest.raises(AssertionError):
         rows_after_each_round(KeepsGuesses("eagle-tree", told()), 5)

@@ -46,13 +46,12 @@ def distance_of_whole_runs(
         wanted = shapes[index % len(shapes)]
         return wanted if wanted is None else wanted[:k]
 
-    def drafter():
-        return kind(lambda text: draft_law(tuple(text)), shape, certain)
+    def pair():
+        script = kind(lambda text: draft_law(tuple(text)), shape, certain)
+        return TableModel(target_law), script
 
-    found = law_of_whole_runs(
-        monkeypatch, target_law, None, s, vocab, length, drafter=drafter, room=6
-    )
-    assert sum(found.values()) == pytest.approx(1, abs=1e-12)
+    run = header([0], s, max_new_tokens=length + 6)
+    found = law_of_whole_runs(monkeypatch, pair, run, vocab, length)
 
     def law(prefix):
         return kit.process_law(target_law((0, *prefix)), s, (0, *prefix))
