@@ -1,4 +1,4 @@
-"""Hybrid: who is likelier to be right speaks, the model's rows stay true, and the law is exact."""
+"""Hybrid: who is likelier to be right speaks, the model's rows stay true, and laws are those drawn from."""
 
 from __future__ import annotations
 
