@@ -12,6 +12,7 @@ from engine.assembly import DRAFTERS
 from engine.drafters.catalogue import Catalogue, Makers
 from engine.families import SHOWN, VLLM_VERSION, about, in_order
 from engine.lowbit import LADDER
+from engine.training.ship import card
 
 METHODS = {"ngram", "draft_model", "suffix", "eagle", "mtp"}
 """Of vLLM 0.33.0's own (`SpeculativeMethod`), those that the table makes use of."""
@@ -82,6 +83,14 @@ def test_shipped_small_models_have_the_layers_they_are_said_to() -> None:
         shape = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         assert told is not None
         assert told.layers == shape["num_hidden_layers"], folder.name
+
+
+@pytest.mark.parametrize(
+    "name", sorted(each.parent.name for each in DRAFTERS.glob("*/config.json"))
+)
+def test_a_shipped_card_says_in_words_what_it_says_in_figures(name: str) -> None:
+    facts = json.loads((DRAFTERS / name / "card.json").read_text(encoding="utf-8"))
+    assert (DRAFTERS / name / "card.md").read_text(encoding="utf-8") == card(facts)
 
 
 def test_lines_for_vllm_hold_only_what_it_takes() -> None:
