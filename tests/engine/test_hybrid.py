@@ -1,4 +1,4 @@
-"""Hybrid: who is likelier to be right speaks, the model's rows stay true, and laws are those drawn from."""
+"""Hybrid: who is likelier to be right speaks, the model's rows stay true, its laws are honest."""
 
 from __future__ import annotations
 
