@@ -183,6 +183,7 @@ def _show(source: EventSource, args: argparse.Namespace) -> int:
             seed=args.seed,
             max_new_tokens=args.max_new_tokens,
             remember=args.remember,
+            drafters=args.drafters,
         )
     return screen.run(source, scenes.CATALOG, options)
 

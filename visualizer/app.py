@@ -405,7 +405,7 @@ class App:
             pointed=self._specimen(pointed),
             outlines=sight.outlines(state.selected, pointed),
             drawn=self._furniture.drawn,
-            gallery=gallery.view(self.state, feed, self._options.prompts),
+            gallery=gallery.view(self.state, feed, self._options.prompts, self._options.drafters),
             offers=self._offers(),
         )
 

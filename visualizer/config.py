@@ -37,6 +37,7 @@ class ShowOptions:
     run_folders: tuple[Path, ...] = ()  # where the palette looks for run files
     remember: bool = False  # whether replies may be remembered at all
     replies: Path | None = None  # the folder they lie in
+    drafters: Path | None = None  # whose cards are shown; None: those that ship
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ class WindowOptions:
     preferences: Path | None = None  # the file they are kept in; None: nothing is kept
     remember: bool = False
     replies: Path | None = None
+    drafters: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

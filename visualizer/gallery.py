@@ -126,8 +126,9 @@ def view(
     state: ViewState,
     feed: Feed,
     prompts: Sequence[Prompt],
+    drafters: Path | None = None,
 ) -> GalleryView | None:
-    """What the open gallery shows now; None while it is closed."""
+    """What the open gallery shows now; None while it is closed. `drafters` as `ShowOptions`."""
     if not state.gallery.open:
         return None
     offered, header = feed.offered, feed.trace.header
@@ -135,7 +136,7 @@ def view(
         state = replace(state, settings=replace(header.settings, drafter=header.drafter))
     known = {
         name: card
-        for name, card in cards().items()
+        for name, card in cards(drafters or CARDS).items()
         if header is None or not feed.has_engine or card.target == header.target
     }
     wall = exhibits(state, offered, header, feed.measured, known)

@@ -79,6 +79,7 @@ class Window:
             run_folders=options.run_folders,
             remember=options.remember,
             replies=options.replies,
+            drafters=options.drafters,
         )
         first = options.quality or default_quality(context)
         self._governor = None if options.quality else Governor(first)

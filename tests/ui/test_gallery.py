@@ -197,6 +197,15 @@ def test_cards_of_another_target_are_left_out() -> None:
     assert [each.name for each in view_of(OPEN, feed).exhibits if each.card] == ["small", "eagle"]
 
 
+def test_whose_drafters_are_given_sees_their_cards(tmp_path: Path) -> None:
+    assert RUN.header is not None
+    (tmp_path / "eagle").mkdir()
+    (tmp_path / "eagle" / "card.json").write_text(json.dumps({"target": RUN.header.target}))
+    made = gallery.view(OPEN, Told(), load(CURATED), tmp_path)  # type: ignore[arg-type]
+    assert made is not None
+    assert [each.name for each in made.exhibits if each.card] == ["eagle"]
+
+
 def test_the_face_of_a_card_tells_what_was_measured_first() -> None:
     told_of = about("eagle")
     assert told_of is not None
