@@ -382,6 +382,8 @@ def _speed_mark(drafters: Path) -> str:
     digest = hashlib.sha256(torch.__version__.encode())
     for path in (*code, *sorted(drafters.rglob("*.json"))):
         digest.update(path.read_bytes())
+    sizes = [path.stat().st_size for path in sorted(drafters.rglob("*.safetensors"))]
+    digest.update(repr(sizes).encode())
     return digest.hexdigest()[:12]
 
 
