@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import pickle
 import threading
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from engine.training.loop import (
     Lessons,
     Trainer,
     fit,
+    read_checkpoint,
     run,
     stop_on_signals,
     write_checkpoint,
@@ -61,19 +61,11 @@ def prepare(kind: str, plan: teacher.Plan, recipe: Recipe, start: Path | None) -
     trainer = Trainer(student, recipe, machine.working_dtype())
     trainer.start = origin(start)
     if checkpoint.exists():
-        trainer.restore(_read(checkpoint))
+        trainer.restore(read_checkpoint(checkpoint))
         print(f"continuing from {trainer.progress.visits:,} visits", flush=True)
     else:  # what was solved for need not be solved again
         write_checkpoint(trainer.state(), checkpoint)
     return trainer
-
-
-def _read(checkpoint: Path) -> dict[str, Any]:
-    try:
-        state: dict[str, Any] = torch.load(checkpoint, machine.device(), weights_only=True)
-    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
-        raise ValueError(f"{checkpoint} cannot be read: delete it to begin anew") from error
-    return state
 
 
 def origin(start: Path | None) -> dict[str, Any]:

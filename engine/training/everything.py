@@ -14,7 +14,7 @@ import argparse
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +26,7 @@ from engine.tokenizer import Tokenizer
 from engine.training import corpus as text
 from engine.training import evaluate, inputs, loop, machine, ship, store, unigram, write
 from engine.training.distil import prepare
-from engine.training.recipe import Recipe
+from engine.training.kinds import KINDS
 from engine.training.teacher import Plan, RememberingTarget
 
 WRITING, TEACHING = 0.3, 0.1
@@ -57,10 +57,9 @@ class Pupil:
 
     name: str
     kind: str
-    layers: int
     weight: float
+    layers: int | None = None  # None: as usual for its kind
     start: str | None = None
-    unroll: int = 1
     peak_rate: float = 1e-3
     kept: tuple[tuple[str, float], ...] = ()
 
@@ -68,13 +67,13 @@ class Pupil:
 EAGLE_STAGES = ("eagle-early", 0.05), ("eagle-middle", 0.3)
 
 PUPILS = (
-    Pupil("small", "small", 2, 3),
-    Pupil("small-1", "small", 1, 1, start="small", peak_rate=5e-4),
-    Pupil("small-4", "small", 4, 2, start="small", peak_rate=5e-4),
-    Pupil("pard", "pard", 2, 2, start="small", unroll=8, peak_rate=7e-4),
-    Pupil("eagle", "eagle", 1, 4, unroll=3, peak_rate=6e-4, kept=EAGLE_STAGES),
-    Pupil("mtp", "mtp", 1, 1, peak_rate=6e-4),
-    Pupil("medusa", "medusa", 1, 1, unroll=4),
+    Pupil("small", "small", 3),
+    Pupil("small-1", "small", 1, layers=1, start="small", peak_rate=5e-4),
+    Pupil("small-4", "small", 2, layers=4, start="small", peak_rate=5e-4),
+    Pupil("pard", "pard", 2, start="small", peak_rate=7e-4),
+    Pupil("eagle", "eagle", 4, peak_rate=6e-4, kept=EAGLE_STAGES),
+    Pupil("mtp", "mtp", 1, peak_rate=6e-4),
+    Pupil("medusa", "medusa", 1),
 )
 
 
@@ -140,8 +139,9 @@ def keep_text(plan: Plan, out: Path) -> None:
 
 def train(pupil: Pupil, plan: Plan, out: Path, seconds: float, stop: threading.Event) -> int:
     """Train for about so long, on the laws at hand. Returns the visits at the end, 0 if stopped."""
-    recipe = Recipe(
-        layers=pupil.layers, unroll=pupil.unroll, peak_rate=pupil.peak_rate,
+    usual = KINDS[pupil.kind].usual
+    recipe = replace(
+        usual, layers=pupil.layers or usual.layers, peak_rate=pupil.peak_rate,
         cooldown=0.6, others=OTHERS if machine.device().type == "cpu" else 0,
     )  # fmt: skip
     trainer = prepare(pupil.kind, plan, recipe, out / pupil.start if pupil.start else None)

@@ -9,6 +9,7 @@ Knows nothing of what a drafter reads or how it guesses ahead: that is the stude
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import threading
 import time
@@ -24,7 +25,7 @@ import torch
 from torch import Tensor
 
 from engine.training import corpus as text
-from engine.training import evaluate, teacher
+from engine.training import evaluate, machine, teacher
 from engine.training.recipe import Recipe
 from engine.training.student import Asked, SoftCrossEntropy, Student
 from engine.training.teacher import Laws
@@ -240,6 +241,17 @@ def write_checkpoint(state: dict[str, Any], path: Path) -> None:
     partial = path.with_suffix(".partial")
     torch.save(state, partial)
     os.replace(partial, path)
+
+
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    """A trainer's state, on the device in use. Raises ValueError where none can be read."""
+    try:
+        state: dict[str, Any] = torch.load(path, machine.device(), weights_only=True)
+    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
+        raise ValueError(
+            f"{path} is no checkpoint that can be read: delete it to begin anew"
+        ) from error
+    return state
 
 
 def run(

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from engine import fetch
 from engine.arguments import number
 from engine.training import evaluate, inputs, machine
 from engine.training.kinds import KINDS, load
+from engine.training.loop import read_checkpoint
 from engine.training.student import Student, export
 from engine.training.teacher import Plan, RememberingTarget, Target
 
@@ -47,7 +47,7 @@ def ship(
     `target` is the plan's in full precision. `note` is what else a reader of the card must know
     about this training; `replies` limits the held-out ones it is measured on.
     """
-    state = torch.load(checkpoint, machine.device(), weights_only=True)
+    state = read_checkpoint(checkpoint)
     corpus = plan.corpus
     student = KINDS[state["kind"]](target, state["recipe"]["layers"], state["vocab_ids"])
     student.decoder.load_state_dict(state["student"])
@@ -339,7 +339,7 @@ def main() -> None:
     target = RememberingTarget.load(options.target)
     for name, out in zip(options.checkpoint, options.out, strict=True):
         path = options.work / name
-        seed = torch.load(path, machine.device(), weights_only=True)["recipe"]["seed"]
+        seed = read_checkpoint(path)["recipe"]["seed"]
         plan = Plan.make(options.target, options.text, options.work, seed)
         print(card(ship(path, plan, target, options.text, out, options.note, options.replies)))
 

@@ -51,35 +51,28 @@ def something_else(path: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", [missing, empty, cut_short, something_else])
+@pytest.mark.parametrize(
+    ("harmed", "refusals"),
+    [
+        ("text.npz", ("does not exist", "cannot be read as the target's own text")),
+        ("target/model.safetensors", ("is no target", "cut short or no file of weights")),
+    ],
+)
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_text_that_is_none_is_refused(
+def test_a_text_or_target_that_is_none_is_refused(
     command: str,
+    harmed: str,
+    refusals: tuple[str, ...],
     harm: Callable[[Path], None],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    given = whole_text(tmp_path)
-    harm(given)
-    said = refused(command, target_folder(tmp_path / "target"), given, monkeypatch, capsys)
-    assert "text.npz" in said
-    assert "does not exist" in said or "cannot be read as the target's own text" in said
-
-
-@pytest.mark.parametrize("harm", [missing, empty, cut_short, something_else])
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_target_that_is_none_is_refused(
-    command: str,
-    harm: Callable[[Path], None],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    target = target_folder(tmp_path / "target")
-    harm(target / "model.safetensors")
-    said = refused(command, target, whole_text(tmp_path), monkeypatch, capsys)
-    assert "model.safetensors" in said
-    assert "is no target" in said or "cut short or no file of weights" in said
+    given, target = whole_text(tmp_path), target_folder(tmp_path / "target")
+    harm(tmp_path / harmed)
+    said = refused(command, target, given, monkeypatch, capsys)
+    assert Path(harmed).name in said
+    assert any(each in said for each in refusals)
 
 
 def test_a_drafter_to_begin_with_that_is_none_is_refused(
